@@ -1,7 +1,7 @@
 """Canonical job tables and the pure functions that turn them into model inputs.
 
-Nothing here reads or writes a file, and nothing here depends on Dagster or MLflow. Names are imported when they are first used: the
-command line needs the errors of this package alone, and pandas takes half of a second.
+Nothing here reads or writes a file, and nothing here depends on Dagster or MLflow. Names are imported when they are
+first used: the command line needs the errors of this package alone, and pandas takes half of a second.
 """
 
 from importlib import import_module

@@ -22,8 +22,8 @@ _NO_DATE_S = 253_370_764_800  # the year 9999, which a simulation of long jobs m
 def local_clock_s(submit_s: np.ndarray, origin_unix_s: int | None, timezone: str | None) -> np.ndarray:
     """Return seconds of the local wall clock since 1970-01-01 00:00, int64 like ``submit_s``.
 
-    Without a time zone the clock is UTC. Without an origin, second 0 counts as that midnight. Before the year 1 and from 9999 on
-    the zone's offset stays constant. Raises InputError for an unknown zone.
+    Without a time zone the clock is UTC. Without an origin, second 0 counts as that midnight. Before the year 1 and
+    from 9999 on the zone's offset stays constant. Raises InputError for an unknown zone.
     """
     unix = np.asarray(submit_s, np.int64) + np.int64(origin_unix_s or 0)
     if timezone is None or origin_unix_s is None or timezone in _UTC:
@@ -56,8 +56,8 @@ class Clock(NamedTuple):
     def steps(self, first_s: int, last_s: int) -> np.ndarray:
         """Return how far local time is ahead of the trace's seconds, int64 [steps, 2].
 
-        Columns: the first second of a step, and the seconds to add during it. The first step begins at ``first_s``. Another step
-        follows for each change of the clock up to ``last_s``.
+        Columns: the first second of a step, and the seconds to add during it. The first step begins at ``first_s``.
+        Another step follows for each change of the clock up to ``last_s``.
         """
         return np.array(_steps(self, first_s, last_s), np.int64)
 

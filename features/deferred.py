@@ -1,7 +1,7 @@
 """Modules that are imported when a name of theirs is first used.
 
-pandas takes a quarter of a second to import, and a command that makes no table does without: write ``from features.deferred import
-pd`` where such a command passes.
+pandas takes a quarter of a second to import, and a command that makes no table does without: write
+``from features.deferred import pd`` where such a command passes.
 """
 
 from importlib import import_module

@@ -14,7 +14,8 @@ from features import limits
 class InputError(ValueError):
     """Bad input, described in one line: file, line and what is wrong, as far as known.
 
-    The command line prints the message alone and exits with 2. Any other exception that escapes is a defect of Queuecast.
+    The command line prints the message alone and exits with 2. Any other exception that escapes is a defect of
+    Queuecast.
     """
 
 
@@ -51,7 +52,8 @@ def meant(name: object, choices: Iterable[str]) -> str:
 def printable(text: str) -> str:
     r"""Escape control characters of ``text``, such as \x1b, except tabs and line ends.
 
-    Also escapes invisible characters, marks that change the direction of writing, and lone surrogates, which no terminal can print.
+    Also escapes invisible characters, marks that change the direction of writing, and lone surrogates, which no
+    terminal can print.
     """
     if text.isprintable():
         return text

@@ -1,8 +1,8 @@
 """Decorators of compiled code: numba, cached on disk, without the interpreter lock.
 
-Numba's own cache watches the file of a function but not the files of the functions it calls, so an edited callee would keep
-running in its old form. Here one digest stands for all code that compiled functions can reach, without docstrings and comments. A
-changed digest means a new cache; edited docstrings recompile nothing.
+Numba's own cache watches the file of a function but not the files of the functions it calls, so an edited callee would
+keep running in its old form. Here one digest stands for all code that compiled functions can reach, without docstrings
+and comments. A changed digest means a new cache; edited docstrings recompile nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _HOUSE = Path(__file__).resolve().parents[1]
 _PACKAGES = ("features", "models", "sim")
 """Packages whose compiled functions call each other across files."""
 COMPILED = not config.DISABLE_JIT
-"""Whether the decorators compile: they return functions as they are if numba is switched off, and in registered models."""
+"""Whether the decorators compile: they return functions as they are if numba is switched off, and in registered
+models."""
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -70,8 +71,8 @@ def _digest(place: Path) -> str:
 def compiled_code(house: Path, files: Iterable[Path]) -> str:
     """Return the code of all compiled functions as one text.
 
-    It holds every file of ``files`` (under ``house``) that imports this module, and all files that those import, without
-    docstrings and comments, so that only a change of code changes the text.
+    It holds every file of ``files`` (under ``house``) that imports this module, and all files that those import,
+    without docstrings and comments, so that only a change of code changes the text.
     """
     trees = {".".join(file.relative_to(house).with_suffix("").parts): ast.parse(file.read_bytes()) for file in files}
     imports = {name: {module for module in _imported(tree) if module in trees} for name, tree in trees.items()}
@@ -173,8 +174,8 @@ class _Place(CompileResultCacheImpl):
 class Cache(FunctionCache):
     """Numba's cache of a function, written by one process at a time.
 
-    To add a form of a function, numba reads the index of its forms and writes it with one more. Of two processes that do so at
-    once, one would lose its form, or store it under the other's name.
+    To add a form of a function, numba reads the index of its forms and writes it with one more. Of two processes that
+    do so at once, one would lose its form, or store it under the other's name.
     """
 
     _impl_class = _Place
@@ -184,8 +185,8 @@ class Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load a compiled form, or return None.
 
-        Numba would first load what it needs to compile, scipy's linear algebra among it. That takes longer than the rest, and the
-        compiler loads it anyway. Loaded code needs at most numba's allocator.
+        Numba would first load what it needs to compile, scipy's linear algebra among it. That takes longer than the
+        rest, and the compiler loads it anyway. Loaded code needs at most numba's allocator.
         """
         if self.allocates:
             rtsys.initialize(target_context)
@@ -209,8 +210,8 @@ def njit(function: Callable[..., Any]) -> Any:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a small function that allocates nothing: inlined, without reference counts.
 
-    Passing arrays between functions and counting references takes more time than the work itself (simulating KTH-SP2: nine times
-    as long). A function that allocates fails to compile here.
+    Passing arrays between functions and counting references takes more time than the work itself (simulating KTH-SP2:
+    nine times as long). A function that allocates fails to compile here.
     """
     return _kernel(function, inline=True)
 

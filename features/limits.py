@@ -1,12 +1,12 @@
 """The limits of Queuecast's input, all in one place.
 
-They lie far beyond any known machine, job and log, and low enough for exact arithmetic: over :data:`JOBS` jobs, sums of seconds
-and of processors fit an int64, and so does a product of processors and seconds, even of all processors of a machine. Only sums of
-such products do not fit: they are added as float64. Readers enforce the limits on files, :mod:`features.jobs.cleaning` on tables
-(rule ``beyond-limits``), and the simulator on its input.
+They lie far beyond any known machine, job and log, and low enough for exact arithmetic: over :data:`JOBS` jobs, sums of
+seconds and of processors fit an int64, and so does a product of processors and seconds, even of all processors of a
+machine. Only sums of such products do not fit: they are added as float64. Readers enforce the limits on files,
+:mod:`features.jobs.cleaning` on tables (rule ``beyond-limits``), and the simulator on its input.
 
-Beside them stand the rules and bounds of what people choose about a trace: commands declare their options from these, and refuse a
-wrong one before pandas is imported.
+Beside them stand the rules and bounds of what people choose about a trace: commands declare their options from these,
+and refuse a wrong one before pandas is imported.
 """
 
 from __future__ import annotations

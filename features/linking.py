@@ -1,19 +1,20 @@
 """Compiled functions that are linked into others and have no machine code of their own.
 
-Numba makes machine code for every function it compiles, and for two wrappers that hold a copy of its code: one for calls from
-Python and one for calls from C. If two hundred functions end up in one, the machine code of the parts never runs, but takes
-longer to make than that of the whole. Here a function gets machine code, and a wrapper for Python, only if Python calls it.
-Compiled code that calls it links its :attr:`Kernel.part`, which LLVM optimises only there, together with the caller.
+Numba makes machine code for every function it compiles, and for two wrappers that hold a copy of its code: one for
+calls from Python and one for calls from C. If two hundred functions end up in one, the machine code of the parts never
+runs, but takes longer to make than that of the whole. Here a function gets machine code, and a wrapper for Python, only
+if Python calls it. Compiled code that calls it links its :attr:`Kernel.part`, which LLVM optimises only there, together
+with the caller.
 
-Indices of arrays are compiled as unsigned, so that no index counts from the end. For every access by a signed index numba checks
-whether the index is negative, to count from the end. The check takes a sixth of a simulation's time. As unsigned, a negative index
-is out of bounds; `NUMBA_BOUNDSCHECK=1` and the tests with uncompiled kernels detect it.
+Indices of arrays are compiled as unsigned, so that no index counts from the end. For every access by a signed index
+numba checks whether the index is negative, to count from the end. The check takes a sixth of a simulation's time. As
+unsigned, a negative index is out of bounds; `NUMBA_BOUNDSCHECK=1` and the tests with uncompiled kernels detect it.
 
-Named tuples are taken by reference: one pointer instead of all members. Numba passes a named tuple as all the numbers in it,
-including those of its arrays and inner tuples. Slurm's state has nine hundred. LLVM takes them apart and reassembles them in every
-function, which took two thirds of the compile time. Here the call from Python writes them to memory once, each as a word of eight
-bytes, and compiled code reads only those that it uses. Nothing writes to that memory during the call. LLVM is told so, and reads
-each value once.
+Named tuples are taken by reference: one pointer instead of all members. Numba passes a named tuple as all the numbers
+in it, including those of its arrays and inner tuples. Slurm's state has nine hundred. LLVM takes them apart and
+reassembles them in every function, which took two thirds of the compile time. Here the call from Python writes them to
+memory once, each as a word of eight bytes, and compiled code reads only those that it uses. Nothing writes to that
+memory during the call. LLVM is told so, and reads each value once.
 """
 
 from __future__ import annotations
@@ -205,8 +206,9 @@ class _Linked(JITCodeLibrary):
 class _Whole(JITCodeLibrary):
     """Code with machine code, whose parts no other code calls.
 
-    So LLVM passes the parts only the arguments that they use. Numba's first passes, which merge reference counts and inline
-    everything, are left out: there are no such counts, and compiling is faster if parts are optimised before they are inlined.
+    So LLVM passes the parts only the arguments that they use. Numba's first passes, which merge reference counts and
+    inline everything, are left out: there are no such counts, and compiling is faster if parts are optimised before
+    they are inlined.
     """
 
     def _optimize_final_module(self) -> None:
@@ -224,7 +226,8 @@ class _Whole(JITCodeLibrary):
     def _get_module_for_linking(self) -> Any:
         """Return a module that only names the functions.
 
-        The cache keeps it beside the machine code. Nothing links a whole, and loading its bitcode took as long as loading that.
+        The cache keeps it beside the machine code. Nothing links a whole, and loading its bitcode took as long as
+        loading that.
         """
         named = [
             function
@@ -296,8 +299,8 @@ _MAKING = Lock()
 class Kernel:
     """A function that allocates nothing, compiled in two ways.
 
-    Python calls the ``whole``, compiled code the ``part``. Each is made when it is first needed: of the hundreds of kernels that
-    a command imports, Python calls a few. Other attributes are those of the whole.
+    Python calls the ``whole``, compiled code the ``part``. Each is made when it is first needed: of the hundreds of
+    kernels that a command imports, Python calls a few. Other attributes are those of the whole.
     """
 
     def __init__(self, function: Callable[..., Any], *, inline: bool, cached: Callable[[Function], Function]) -> None:

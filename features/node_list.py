@@ -20,8 +20,8 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 def expand_nodes(text: str) -> tuple[str, ...]:
     """Return the nodes' names in the order of the list.
 
-    ``[001-016]`` keeps its zeros; several brackets in a name give all combinations, the last one varying fastest. Raises
-    ValueError with the expected format.
+    ``[001-016]`` keeps its zeros; several brackets in a name give all combinations, the last one varying fastest.
+    Raises ValueError with the expected format.
     """
     names: list[str] = []
     at = 0

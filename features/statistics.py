@@ -1,12 +1,13 @@
 """Confidence intervals of means and ratios over jobs, with weeks as blocks.
 
-Jobs of a week share its load and its users. An interval leaves out one week at a time (the jackknife; Efron & Tibshirani, "An
-Introduction to the Bootstrap", 1993, chapter 11) and is a t interval on the logarithm of a ratio. In real logs one to three weeks
-decide most comparisons. The degrees of freedom are therefore those of the effective weeks, (sum d^2)^2 / sum d^4 over the weeks'
-deviations d. A week is left out of both compared policies, so that differences between weeks cancel. If the users of jobs are
-known, the variance of leaving out one user at a time is added, because other weeks have other users. If the same blocks were
-simulated several times (:mod:`features.jobs.workload_changes`), so is the variance between replicates. docs/studies/intervals.md measures
-how often such intervals cover on real traces, beside the bootstraps that they replaced.
+Jobs of a week share its load and its users. An interval leaves out one week at a time (the jackknife; Efron &
+Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11) and is a t interval on the logarithm of a ratio. In
+real logs one to three weeks decide most comparisons. The degrees of freedom are therefore those of the effective weeks,
+(sum d^2)^2 / sum d^4 over the weeks' deviations d. A week is left out of both compared policies, so that differences
+between weeks cancel. If the users of jobs are known, the variance of leaving out one user at a time is added, because
+other weeks have other users. If the same blocks were simulated several times (:mod:`features.jobs.workload_changes`),
+so is the variance between replicates. docs/studies/intervals.md measures how often such intervals cover on real traces,
+beside the bootstraps that they replaced.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ COVERS = 0.92
 _KEPT = 16
 """Cache size of :func:`drawn`, mostly by number of blocks; groups of jobs of one trace have similar numbers."""
 _MEASURED, _PARTS = 400, 8
-"""Number of resamples that measure a coverage (to a standard error of about a point), and of parts they are computed in."""
+"""Number of resamples that measure a coverage (to a standard error of about a point), and of parts they are computed
+in."""
 
 
 class Ratio(NamedTuple):
     """A metric sum(numerator) / sum(denominator) over jobs or blocks of jobs.
 
-    Both are float64 [jobs] or [replicates, blocks]. In this form, sums alone give the metric of any part of the jobs, or of a
-    resample of weeks.
+    Both are float64 [jobs] or [replicates, blocks]. In this form, sums alone give the metric of any part of the jobs,
+    or of a resample of weeks.
     """
 
     numerator: np.ndarray
@@ -53,8 +55,9 @@ class Ratio(NamedTuple):
 class Interval(NamedTuple):
     """The interval of a change, how often it covers, and the p-value of no change.
 
-    ``coverage`` is measured by resampling the given blocks: the share of resamples whose interval holds the change of all blocks.
-    Resamples without an interval, in which the baseline is 0, do not count. All fields are None if there is no interval.
+    ``coverage`` is measured by resampling the given blocks: the share of resamples whose interval holds the change of
+    all blocks. Resamples without an interval, in which the baseline is 0, do not count. All fields are None if there is
+    no interval.
     """
 
     low: float | None = None
@@ -68,14 +71,14 @@ def interval_of_change(
 ) -> Interval:
     """Return the interval of the expected change ``terms`` over ``base``, less 1.
 
-    Both are [replicates, blocks]; row i of both is the same replicate. The blocks' variance uses sums pooled over replicates.
-    ``users`` are the same pooled sums of both by block and user, [blocks, users]; fewer users than ``FEWEST_BLOCKS`` are ignored.
-    Three variances are added: over blocks, over users, and s^2 / R of the replicates' own changes, with the degrees of freedom of
-    Satterthwaite (Biometrics Bulletin 2, 1946). One replicate gives an interval without chaos. The parts overlap, so the interval
-    is rather too wide than too narrow. It is about the mean of all replicates, not the next one. The scale is the logarithm of
-    the ratio, or the ratio if leaving out a block, user or replicate makes it 0. No interval if that makes the baseline 0. ``p``
-    is None if nothing varies. ``coverage`` is that of the blocks and users, because resamples of blocks say nothing about
-    replicates.
+    Both are [replicates, blocks]; row i of both is the same replicate. The blocks' variance uses sums pooled over
+    replicates. ``users`` are the same pooled sums of both by block and user, [blocks, users]; fewer users than
+    ``FEWEST_BLOCKS`` are ignored. Three variances are added: over blocks, over users, and s^2 / R of the replicates'
+    own changes, with the degrees of freedom of Satterthwaite (Biometrics Bulletin 2, 1946). One replicate gives an
+    interval without chaos. The parts overlap, so the interval is rather too wide than too narrow. It is about the mean
+    of all replicates, not the next one. The scale is the logarithm of the ratio, or the ratio if leaving out a block,
+    user or replicate makes it 0. No interval if that makes the baseline 0. ``p`` is None if nothing varies.
+    ``coverage`` is that of the blocks and users, because resamples of blocks say nothing about replicates.
     """
     replicates, blocks = terms.numerator.shape
     ratios = replicate_changes(terms, base) + 1.0
@@ -99,8 +102,8 @@ def interval_of_change(
 def interval_of_replicates(terms: Ratio, base: Ratio) -> Interval:
     """Return the interval of the change ``terms`` over ``base`` on these very blocks, less 1.
 
-    Arguments are as in :func:`interval_of_change`, with any number of blocks. Student's t of the replicates' changes, or of their
-    logarithms. It covers a schedule's chaos and says nothing about other weeks. None from one replicate.
+    Arguments are as in :func:`interval_of_change`, with any number of blocks. Student's t of the replicates' changes,
+    or of their logarithms. It covers a schedule's chaos and says nothing about other weeks. None from one replicate.
     """
     return interval_of_mean(replicate_changes(terms, base) + 1.0)
 
@@ -120,8 +123,8 @@ def interval_of_mean(ratios: np.ndarray, confidence: float = CONFIDENCE) -> Inte
 def range_of_next(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return Student's 95 % range, not below 0, of one more of independent ``values``.
 
-    ``values`` are float64 [n, ...], the ends float64 [...]. The same quantiles of the values are narrower: those of 40 values
-    hold one more with 90 %, and those of 8 with 78 %.
+    ``values`` are float64 [n, ...], the ends float64 [...]. The same quantiles of the values are narrower: those of 40
+    values hold one more with 90 %, and those of 8 with 78 %.
     """
     reach = _quantile(CONFIDENCE, len(values) - 1.0) * values.std(axis=0, ddof=1) * (1 + 1 / len(values)) ** 0.5
     return np.maximum(values.mean(axis=0) - reach, 0.0), values.mean(axis=0) + reach
@@ -154,8 +157,9 @@ def replicate_changes(terms: Ratio, base: Ratio) -> np.ndarray:
 def mean_intervals(values: np.ndarray, block: np.ndarray, confidence: float = CONFIDENCE) -> np.ndarray:
     """Return intervals of column means: float64 [2, columns], low and high.
 
-    ``values`` is float64 [jobs, columns]. ``block`` numbers the block of each job, int [jobs], from 0 without gaps. A paired
-    difference of two means over the same jobs is the mean of the differences. NaN below ``FEWEST_BLOCKS`` blocks.
+    ``values`` is float64 [jobs, columns]. ``block`` numbers the block of each job, int [jobs], from 0 without gaps. A
+    paired difference of two means over the same jobs is the mean of the differences. NaN below ``FEWEST_BLOCKS``
+    blocks.
     """
     blocks = int(block.max(initial=-1)) + 1
     if blocks < FEWEST_BLOCKS:
@@ -171,8 +175,8 @@ def mean_intervals(values: np.ndarray, block: np.ndarray, confidence: float = CO
 def surely(p: Sequence[float] | np.ndarray | pd.Series, confidence: float = CONFIDENCE) -> np.ndarray:
     """Return which changes survive Holm's correction over their family, bool [changes].
 
-    ``p`` are p-values [changes]. NaN means no interval: not in the family and never sure. S. Holm, "A simple sequentially
-    rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979.
+    ``p`` are p-values [changes]. NaN means no interval: not in the family and never sure. S. Holm, "A simple
+    sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979.
     """
     values = np.asarray(p, np.float64)
     order = np.argsort(values)[: np.isfinite(values).sum()]  # NaN comes last
@@ -211,9 +215,10 @@ def _spread(without: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.nda
 class _Sample(NamedTuple):
     """Ratios of samples of blocks, and the same ratios without one block and without one user.
 
-    ``sums`` are numerator and denominator of the policy and of the baseline, [blocks, 1]; ``by_user`` the same by user, [blocks,
-    users], if any. ``counts`` [samples, blocks] says how often each block is in a sample. ``without`` and ``times`` hold, for
-    blocks and for users, the ratio without one of them, float64 [samples, left out], and its weight in the sample.
+    ``sums`` are numerator and denominator of the policy and of the baseline, [blocks, 1]; ``by_user`` the same by user,
+    [blocks, users], if any. ``counts`` [samples, blocks] says how often each block is in a sample. ``without`` and
+    ``times`` hold, for blocks and for users, the ratio without one of them, float64 [samples, left out], and its weight
+    in the sample.
     """
 
     sums: Sequence[np.ndarray]
@@ -251,7 +256,8 @@ class _Sample(NamedTuple):
     def spread(self, logarithms: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the centre [samples], and variances and degrees of freedom [samples, parts].
 
-        Parts are blocks and, if known, users. NaN where :attr:`whole`, or with ``logarithms`` :attr:`positive`, is false.
+        Parts are blocks and, if known, users. NaN where :attr:`whole`, or with ``logarithms`` :attr:`positive`, is
+        false.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             centre, *without = (np.log(ratios) if logarithms else ratios for ratios in (self.ratio, *self.without))

@@ -36,8 +36,8 @@ _BOUNDS = {
 def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("name",)) -> dict[str, Any]:
     """Return ``table`` with values of the types of the dataclass ``shape``.
 
-    Keys are all its fields except ``left_out``. The only conversion is from list to tuple. Raises InputError of one line:
-    ``where``, the key, and what it must be.
+    Keys are all its fields except ``left_out``. The only conversion is from list to tuple. Raises InputError of one
+    line: ``where``, the key, and what it must be.
     """
     if not isinstance(table, dict):
         raise InputError(f"{where}: must be a table, not {shown(table)}")

@@ -1,7 +1,8 @@
 """A policy as a file: its score, the meaning of its features, its training, its gain.
 
-JSON of format 1, which a site can put into its own scheduler: the job with the smallest score starts first, ties by submission.
-This module reads and writes text only; :mod:`pipelines.lake.registry`, which knows the score language, checks the formula.
+JSON of format 1, which a site can put into its own scheduler: the job with the smallest score starts first, ties by
+submission. This module reads and writes text only; :mod:`pipelines.lake.registry`, which knows the score language,
+checks the formula.
 """
 
 import json
@@ -50,8 +51,8 @@ class Feature:
 class Trained:
     """How a policy was learned.
 
-    ``weeks`` are numbers of the trace's weeks, ``objective`` is in words, ``trials`` counts the policies that were tried.
-    ``fingerprint`` is that of the jobs.
+    ``weeks`` are numbers of the trace's weeks, ``objective`` is in words, ``trials`` counts the policies that were
+    tried. ``fingerprint`` is that of the jobs.
     """
 
     trace: str
@@ -67,8 +68,9 @@ class Trained:
 class PolicyEvidence:
     """What a policy gained on weeks that were not used for learning.
 
-    ``relative`` is the change of the sum of weekly mean bounded slowdowns against the baseline's (-0.1: a tenth less), ``low``
-    and ``high`` its interval over weeks and ``replicates`` with shaken submissions. The max waits are in seconds.
+    ``relative`` is the change of the sum of weekly mean bounded slowdowns against the baseline's (-0.1: a tenth less),
+    ``low`` and ``high`` its interval over weeks and ``replicates`` with shaken submissions. The max waits are in
+    seconds.
     """
 
     against: str
@@ -91,8 +93,8 @@ class PolicyEvidence:
 class PolicyFile:
     """A score and all that is known about it; docs/how-to/policies.md explains it.
 
-    It was learned with ``algorithm``, such as ``EASY(plans=requested)``, the order ``backfill`` behind it (empty if the algorithm
-    takes none), the threshold ``starvation_s`` and ``predictor`` as the source of ``r``.
+    It was learned with ``algorithm``, such as ``EASY(plans=requested)``, the order ``backfill`` behind it (empty if the
+    algorithm takes none), the threshold ``starvation_s`` and ``predictor`` as the source of ``r``.
     """
 
     name: str

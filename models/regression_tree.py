@@ -1,7 +1,7 @@
 """Grow regression trees in compiled code.
 
-By least squares, from histograms of binned features, the best split first (Friedman 2001; LightGBM: Ke et al. 2017). The layout
-of a tree is that of :mod:`models.trees`. Sums are over whole numbers, so that their order does not matter.
+By least squares, from histograms of binned features, the best split first (Friedman 2001; LightGBM: Ke et al. 2017).
+The layout of a tree is that of :mod:`models.trees`. Sums are over whole numbers, so that their order does not matter.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def find_bins(x, rows, edges, bins):
 def grow(bins, edges, target, shape, random, links, thresholds):
     """Write a tree to ``links`` and ``thresholds``; return each row's leaf.
 
-    ``target`` [rows], below 2^10, is the value to predict; ``bins`` has under 2^16 rows; ``random`` uint64 [1] draws rows,
-    features.
+    ``target`` [rows], below 2^10, is the value to predict; ``bins`` has under 2^16 rows; ``random`` uint64 [1] draws
+    rows, features.
     """
     rows, features = bins.shape
     order, cells = np.arange(rows), np.empty(rows, np.int64)
@@ -157,8 +157,8 @@ def _count(histogram, bins, cells, rows):
 def _best_split(histogram, leaf, shape, inverse, finite, random, sums, bin_of):
     """Write the leaf's best split by randomly drawn features to ``leaf``; return its gain.
 
-    ``finite`` [features] is the number of edges of each; ``sums`` and ``bin_of`` [BINS] are scratch. The gain is the reduction of
-    the sum of squared errors, 0 without a split; of equal splits the first is the best.
+    ``finite`` [features] is the number of edges of each; ``sums`` and ``bin_of`` [BINS] are scratch. The gain is the
+    reduction of the sum of squared errors, 0 without a split; of equal splits the first is the best.
     """
     rows, total, features = leaf[END] - leaf[BEGIN], leaf[TOTAL] >> ROWS_BITS, histogram.shape[0]
     best, wanted = 0.0, np.int64(np.ceil(shape.features * features))

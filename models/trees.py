@@ -1,7 +1,8 @@
 """Trees as plain arrays for the simulator's kernel, including LightGBM's.
 
-A tree has up to ``leaves`` leaves; its inner nodes are rows of a table ``links`` (feature, child if the feature is at most the
-threshold, other child), with a list of thresholds. A child below 0 is a leaf: -1 the first, -2 the second, as in LightGBM.
+A tree has up to ``leaves`` leaves; its inner nodes are rows of a table ``links`` (feature, child if the feature is at
+most the threshold, other child), with a list of thresholds. A child below 0 is a leaf: -1 the first, -2 the second, as
+in LightGBM.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ FEATURE, LOW, HIGH = range(3)
 def plain_trees(booster: lightgbm.Booster) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Return each tree as (nodes, thresholds, values of leaves).
 
-    Nodes are int64 [leaves - 1, 3], thresholds float64 [leaves - 1], values float64 [leaves]. Raises ValueError for splits that
-    are not plain comparisons (categories, missing values): train without those.
+    Nodes are int64 [leaves - 1, 3], thresholds float64 [leaves - 1], values float64 [leaves]. Raises ValueError for
+    splits that are not plain comparisons (categories, missing values): train without those.
     """
     trees = []
     for tree in booster.model_to_string().split("\nTree=")[1:]:
@@ -61,8 +62,8 @@ def leaf_of(links, first, thresholds, at, x):
 def corrected(x, guess, requested, links, learned, trees, leaves):
     """Return seconds in 1..``requested``: a first ``guess``, corrected by all ``trees``.
 
-    The guess is a logarithm. ``links`` int64 [trees * leaves, 3] has the nodes of each tree. ``learned`` begins with as many thresholds, followed by the
-    values of the leaves.
+    The guess is a logarithm. ``links`` int64 [trees * leaves, 3] has the nodes of each tree. ``learned`` begins with as
+    many thresholds, followed by the values of the leaves.
     """
     for tree in range(trees):
         first = tree * leaves

@@ -1,7 +1,8 @@
 """Where independent simulations run: ``--on``, ``QUEUECAST_ON``.
 
-"" stands for threads of this process, ``tcp://HOST:PORT`` for a running Dask cluster, ``slurm(jobs=N)`` for jobs that dask-jobqueue
-submits and that end with the command. Dask does the tasks of a lost worker again, and sends what all pieces share once.
+"" stands for threads of this process, ``tcp://HOST:PORT`` for a running Dask cluster, ``slurm(jobs=N)`` for jobs that
+dask-jobqueue submits and that end with the command. Dask does the tasks of a lost worker again, and sends what all
+pieces share once.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def configured() -> str:
 def mapped(on: str = "", workers: int | None = None, say: Say = lambda line: None) -> Iterator[Map]:
     """Yield the map of the workers that ``on`` names.
 
-    "" names ``workers`` threads here. ``say`` gets lines about a cluster. Raises InputError for a scheduler or a command of Slurm
-    that cannot be reached, and for missing packages.
+    "" names ``workers`` threads here. ``say`` gets lines about a cluster. Raises InputError for a scheduler or a
+    command of Slurm that cannot be reached, and for missing packages.
     """
     if not on:
         yield threads(workers)

@@ -1,7 +1,7 @@
 """Check what every predictor and every scheduler must do.
 
-Both checks resemble scikit-learn's ``check_estimator``. They simulate small generated workloads of a few days, drawn from
-``seed``. They return nothing, and raise :class:`BrokenContract` with the rule and the place where it broke.
+Both checks resemble scikit-learn's ``check_estimator``. They simulate small generated workloads of a few days, drawn
+from ``seed``. They return nothing, and raise :class:`BrokenContract` with the rule and the place where it broke.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ def check_predictor(
 
     * Predictions are within 1 second and the request, except those of a table that is not ``capped``.
     * The same jobs get the same predictions again, also from an object that was used before.
-    * No prediction or quantile depends on later submissions, or on runtimes of jobs that have not ended, unless the predictor
-      ``knows_runtimes`` by design. Else some later prediction must change with the future, or the check would prove nothing.
+    * No prediction or quantile depends on later submissions, or on runtimes of jobs that have not ended, unless the
+      predictor ``knows_runtimes`` by design. Else some later prediction must change with the future, or the check would
+      prove nothing.
     * Quantiles rise with the level.
-    * Jobs without a user, group or executable, a single job, and jobs at the limits of :mod:`features.limits` are predicted.
+    * Jobs without a user, group or executable, a single job, and jobs at the limits of :mod:`features.limits` are
+      predicted.
     * Campaigns and sweeps give the same schedules as single simulations.
     * ``plain``, the same predictor in plain Python, predicts the same under all semantics and when asked again.
     """

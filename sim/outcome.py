@@ -38,8 +38,8 @@ from sim.schedulers.names import PLANNERS, PLANNING, PlanRS, Scheduler
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the jobs that have ended and all jobs, several times a second."""
 FIRST_LEG, LEG_S, LONGEST_LEG = 100_000, 0.1, 10_000_000
-"""Work until the first pause of the kernel, in events and planned jobs; about the seconds between pauses, in which Python can
-report and be interrupted; and the max work between them."""
+"""Work until the first pause of the kernel, in events and planned jobs; about the seconds between pauses, in which
+Python can report and be interrupted; and the max work between them."""
 DECIDED = "List"
 """The scheduler whose place a policy of a user's own takes."""
 TRACE_SECONDS = Clock()
@@ -76,9 +76,9 @@ class Decider(Protocol):
 class Outcome(NamedTuple):
     """The results of a simulation, int64 [jobs] in the order of the table.
 
-    Times are in seconds from the trace's origin. ``runtime`` is the simulated one; ``skips`` counts skips by start decisions.
-    ``predictor`` is the predictor's name, ``clamped`` the number of its clamped predictions, ``quantiles`` its distributions.
-    ``seconds`` is the wall time of the simulation alone, ``retraining`` that of the training in it.
+    Times are in seconds from the trace's origin. ``runtime`` is the simulated one; ``skips`` counts skips by start
+    decisions. ``predictor`` is the predictor's name, ``clamped`` the number of its clamped predictions, ``quantiles``
+    its distributions. ``seconds`` is the wall time of the simulation alone, ``retraining`` that of the training in it.
     """
 
     submit: np.ndarray
@@ -375,8 +375,8 @@ def check_usable(state: State, name: str, jobs: Table, row: np.ndarray | None = 
 def load_kernel(weighs: bool = False, clustered: bool = False, decides: bool = False) -> None:
     """Compile the kernel or load it from its cache, by simulating no jobs.
 
-    Call it before measuring a simulation's time. There are kernels of their own for an algorithm that ``weighs`` scenarios, for a
-    ``clustered`` machine, and for a policy outside that ``decides``.
+    Call it before measuring a simulation's time. There are kernels of their own for an algorithm that ``weighs``
+    scenarios, for a ``clustered`` machine, and for a policy outside that ``decides``.
     """
     nothing = np.zeros(0, np.int64)
     policy = Policy("Harm" if weighs else "EASY")

@@ -2,12 +2,12 @@
 
 It can be translated to the kernel's codes.
 
-Its semantics are the order of events, and the causes of a scheduling pass. Two semantics are published. ``per-second`` (Goponenko
-et al. 2022): all events of a second, ends first, then submissions in file order, then one pass. ``per-event`` (Gaussier et al.
-2015): one event at a time, submissions before ends, each followed by a pass. In both an expired prediction only extends the plan
-of running jobs. Options add passes while jobs wait: ``expiry=pass`` whenever a running job outlives its prediction, as in Li &
-Zhang (OKCM); ``every=N`` at each multiple of N of the trace's seconds, as a timer does. In ``per-event``, the pass for all
-expiries of a second precedes its events; the timer's follows.
+Its semantics are the order of events, and the causes of a scheduling pass. Two semantics are published. ``per-second``
+(Goponenko et al. 2022): all events of a second, ends first, then submissions in file order, then one pass.
+``per-event`` (Gaussier et al. 2015): one event at a time, submissions before ends, each followed by a pass. In both an
+expired prediction only extends the plan of running jobs. Options add passes while jobs wait: ``expiry=pass`` whenever a
+running job outlives its prediction, as in Li & Zhang (OKCM); ``every=N`` at each multiple of N of the trace's seconds,
+as a timer does. In ``per-event``, the pass for all expiries of a second precedes its events; the timer's follows.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _OPTIONS = {"expiry": Option("plan", words=EXPIRY), "every": Option(0, minimum=1
 class Semantics:
     """Semantics as settings.
 
-    ``per_event``: one event at a time. ``expiry_pass``: a pass at expired predictions. ``every_s``: period of timed passes, 0:
-    none.
+    ``per_event``: one event at a time. ``expiry_pass``: a pass at expired predictions. ``every_s``: period of timed
+    passes, 0: none.
     """
 
     per_event: bool = False
@@ -85,8 +85,8 @@ NAMES = ("scheduler", "predictor", "correction")
 class Policy(NamedTuple):
     """The settings that decide a schedule: arguments of :func:`sim.simulate`, by their names.
 
-    ``predictor`` is a name, or whatever else :func:`sim.simulate` takes. A policy of names alone can be hashed, compared and
-    written as JSON.
+    ``predictor`` is a name, or whatever else :func:`sim.simulate` takes. A policy of names alone can be hashed,
+    compared and written as JSON.
     """
 
     scheduler: str = "EASY"
@@ -179,9 +179,10 @@ def kernel_settings(
 ) -> Settings:
     """Return the policy as the kernel's codes, with ``plan`` for its scheduler.
 
-    ``predictor`` is the predictor's code. ``bits`` is how many bits of an event hold the job. ``origin`` is the trace's second
-    from which the kernel counts, ``midnight`` the first at which a predictor is retrained. ``monitored``: on a cluster with
-    counters. ``dependent``: some jobs wait for others. ``scoring`` is as :func:`sim.schedulers.scores.as_scoring` makes it.
+    ``predictor`` is the predictor's code. ``bits`` is how many bits of an event hold the job. ``origin`` is the trace's
+    second from which the kernel counts, ``midnight`` the first at which a predictor is retrained. ``monitored``: on a
+    cluster with counters. ``dependent``: some jobs wait for others. ``scoring`` is as
+    :func:`sim.schedulers.scores.as_scoring` makes it.
     """
     rules = semantics(policy.semantics)
     order, backfill = plan.order.code, plan.backfill.code

@@ -1,8 +1,8 @@
 """A schedule as a value (submissions, starts, predictions), with free functions beside it.
 
-Over time it is step functions, of queue length and busy processors, given by their breakpoints: ``values[i]`` holds from
-``times[i]`` up to, not including, ``times[i + 1]``, the last value forever. A pool only counts processors; files of other programs
-name them, and pictures draw them.
+Over time it is step functions, of queue length and busy processors, given by their breakpoints: ``values[i]`` holds
+from ``times[i]`` up to, not including, ``times[i + 1]``, the last value forever. A pool only counts processors; files
+of other programs name them, and pictures draw them.
 """
 
 from __future__ import annotations
@@ -48,15 +48,17 @@ IDENTITY = (
 class Schedule:
     """One simulated (or recorded) schedule.
 
-    ``jobs`` has one row a job, in the order of the trace: ``job_id submit_s start_s end_s procs runtime_s requested_s user
-    predicted_s corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, moved if the
-    replay is shaken (by up to ``shake_s``, drawn by ``seed``: :mod:`features.jobs.workload_changes`), and simulated if jobs wait for
-    others (``dependencies``, ``users``). ``predicted_s`` is the estimate at submission that orders the queue; ``corrections``
-    counts replacements of an outlived prediction. Where runtimes depend on the schedule, ``undisturbed_s`` does not. The other
-    fields say what produced the schedule. ``simulate_s`` is the wall time of the simulation alone; ``retrain_s`` of it trained
-    predictors at midnight. ``machine`` names a machine of clusters, "" is one pool of ``procs`` processors. ``quantiles``, of a
-    predictor of distributions, are those of each job's runtime at its submission: seconds, a row a job in the same order, a column
-    a level in (0, 1). ``never_started`` are the numbers of jobs that a site's replay never starts; ``jobs`` leaves them out.
+    ``jobs`` has one row a job, in the order of the trace:
+    ``job_id submit_s start_s end_s procs runtime_s requested_s user predicted_s corrections``. Times are seconds from
+    the trace's origin. ``submit_s`` is the recorded submission, moved if the replay is shaken (by up to ``shake_s``,
+    drawn by ``seed``: :mod:`features.jobs.workload_changes`), and simulated if jobs wait for others (``dependencies``,
+    ``users``). ``predicted_s`` is the estimate at submission that orders the queue; ``corrections`` counts replacements
+    of an outlived prediction. Where runtimes depend on the schedule, ``undisturbed_s`` does not. The other fields say
+    what produced the schedule. ``simulate_s`` is the wall time of the simulation alone; ``retrain_s`` of it trained
+    predictors at midnight. ``machine`` names a machine of clusters, "" is one pool of ``procs`` processors.
+    ``quantiles``, of a predictor of distributions, are those of each job's runtime at its submission: seconds, a row a
+    job in the same order, a column a level in (0, 1). ``never_started`` are the numbers of jobs that a site's replay
+    never starts; ``jobs`` leaves them out.
     """
 
     jobs: pd.DataFrame
@@ -135,8 +137,8 @@ def as_schedule(
 def recorded(jobs: pd.DataFrame, procs: int, trace: str = "", generated: bool = False) -> Schedule:
     """Return the schedule that a trace recorded, as one of the scheduler ``recorded``.
 
-    Raises InputError if a wait is missing. A site's schedule may hold more processors than ``procs`` at a time (shared nodes,
-    another machine size than stated); this is not checked.
+    Raises InputError if a wait is missing. A site's schedule may hold more processors than ``procs`` at a time (shared
+    nodes, another machine size than stated); this is not checked.
     """
     start = start_s(jobs)
     if start is None:

@@ -1,7 +1,7 @@
 """The settings of a simulation as one value, each declared, explained and bounded once.
 
-The fields are options of the command line, the identity of journals and tables of results, and arguments in Python. A field's
-``title`` is its name on the command line, if that differs.
+The fields are options of the command line, the identity of journals and tables of results, and arguments in Python. A
+field's ``title`` is its name on the command line, if that differs.
 """
 
 from __future__ import annotations
@@ -94,11 +94,12 @@ class TraceSettings(CheckedSettings):
 class Campaign(TraceSettings):
     """All combinations of policies and seeds to simulate, on every window of a trace.
 
-    Each is judged with every ``taus_s``. ``dependencies``, ``users``, ``load`` and ``squeeze`` are those of :func:`sim.simulate`,
-    within each window: a job that waits for one of another window is submitted as recorded, and sessions and batches are formed
-    of the window's jobs alone. Each of ``seeds`` is a replicate: the same move of every job for all policies. Windows are those
-    of the recorded submissions. Predictors are names; in Python also tables for the whole trace, compiled ones, and functions or
-    classes that make a Python predictor, as an object that learns holds the state of one simulation.
+    Each is judged with every ``taus_s``. ``dependencies``, ``users``, ``load`` and ``squeeze`` are those of
+    :func:`sim.simulate`, within each window: a job that waits for one of another window is submitted as recorded, and
+    sessions and batches are formed of the window's jobs alone. Each of ``seeds`` is a replicate: the same move of every
+    job for all policies. Windows are those of the recorded submissions. Predictors are names; in Python also tables for
+    the whole trace, compiled ones, and functions or classes that make a Python predictor, as an object that learns
+    holds the state of one simulation.
     """
 
     schedulers: tuple[str, ...] = Field(
@@ -238,8 +239,8 @@ class Suite(Campaign):
 
 
 FORMULA = "r*n**(a+b*log(r/3600));a=1;b=0"
-"""The default form: SAF at its start; ``b`` is how the weight of processors grows with the request. One of four forms tried on
-KTH-SP2 and SDSC-SP2, including their held-out weeks."""
+"""The default form: SAF at its start; ``b`` is how the weight of processors grows with the request. One of four forms
+tried on KTH-SP2 and SDSC-SP2, including their held-out weeks."""
 
 
 class Learning(TraceSettings):

@@ -69,33 +69,42 @@ def simulate(
     scheduler
         ``[ORDER-]ALGORITHM[-BACKFILLORDER]``, such as ``EASY`` or ``EASY-SJBF``.
     predictor
-        A name, a predictor object (:mod:`models.runtime.protocol`), or predicted runtimes in seconds, one a job. Predictions are
-        rounded to whole seconds. Those outside 1..request are clamped and counted; one that is not a number is an error.
+        A name, a predictor object (:mod:`models.runtime.protocol`), or predicted runtimes in seconds, one a job.
+        Predictions are rounded to whole seconds. Those outside 1..request are clamped and counted; one that is not a
+        number is an error.
     correction
-        Replaces outlived predictions: ``requested``, ``tsafrir``, ``doubling``, ``conditional`` (:mod:`sim.kernel.corrections`).
+        Replaces outlived predictions: ``requested``, ``tsafrir``, ``doubling``, ``conditional``
+        (:mod:`sim.kernel.corrections`).
     semantics
-        ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event. With
-        ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every 30 s (:mod:`sim.policy`).
+        ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event.
+        With ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every 30 s
+        (:mod:`sim.policy`).
     starvation_s
-        A job that has waited longer than this goes to the head of the primary queue, in order of submission; None: never.
+        A job that has waited longer than this goes to the head of the primary queue, in order of submission; None:
+        never.
     dependencies
-        If a job names a preceding job, submit it a think time after the end of that job (:mod:`features.jobs.dependencies`).
+        If a job names a preceding job, submit it a think time after the end of that job
+        (:mod:`features.jobs.dependencies`).
     start_decision
         The callback of a scheduler ``...+RUSH(...)`` that decides whether to skip a job (:mod:`sim.kernel.outside`).
     clock
-        The Unix time of the trace's second 0 and its time zone: learners read the time of day from it and are retrained at its
-        midnights. By default, and for the published ``cv-triple`` always, both go by the trace's seconds, and 0 is a midnight.
+        The Unix time of the trace's second 0 and its time zone: learners read the time of day from it and are retrained
+        at its midnights. By default, and for the published ``cv-triple`` always, both go by the trace's seconds, and 0
+        is a midnight.
     seed
         Draws the shake, the scenarios of ``Harm`` and the moves of ``PlanRS``; is the seed of ``lightgbm`` and
         ``quantile`` if their name states none. Nothing else is random.
     shake_s
-        Move submissions by up to this many seconds: one of many possible replays (:mod:`features.jobs.workload_changes`). 0: as recorded.
+        Move submissions by up to this many seconds: one of many possible replays
+        (:mod:`features.jobs.workload_changes`). 0: as recorded.
     machine
         A machine of clusters of nodes (:class:`sim.machine.description.Machine`); None: one pool of ``procs``.
     users
-        How users react (:mod:`sim.users.closed`): ``open`` (submissions as recorded), ``closed``, or ``closed(ends=EASY)``.
+        How users react (:mod:`sim.users.closed`): ``open`` (submissions as recorded), ``closed``, or
+        ``closed(ends=EASY)``.
     load
-        Divide times between submissions, and think times, by this (:mod:`features.jobs.workload_changes`). The trace's name then says so.
+        Divide times between submissions, and think times, by this (:mod:`features.jobs.workload_changes`). The trace's
+        name then says so.
     squeeze
         Divide all times by this: those between submissions, think times, runtimes and requests.
     scratch
@@ -104,7 +113,8 @@ def simulate(
     Raises
     ------
     InputError
-        For an unknown name, a table that is not clean, predictions that cannot be used, or a seed that would change nothing.
+        For an unknown name, a table that is not clean, predictions that cannot be used, or a seed that would change
+        nothing.
     """
     policy = Policy(scheduler, predictor, correction, semantics, starvation_s, dependencies, seed, shake_s, users, load, squeeze)
     return simulate_policy(

@@ -1,11 +1,11 @@
 """Cleaning rules for job traces, and a record of every job they touch.
 
-Drop rows that repeat a job, as where exports overlap (:mod:`features.jobs.damage`), and the parts of a job that a line of its
-own describes. Drop a job with a number beyond the limits (:mod:`features.limits`). Treat memory and nodes beyond the limits or
-below 1, and GPUs beyond them or below 0, as missing. Use requested processors, else allocated ones. Drop a job that has neither,
-has no runtime, no requested time or a negative submission, asks for more processors than the machine has, or fits none of its
-clusters. Cut the runtime at the request and record the cut. Drop a job far ahead of, or behind, the file's own clock. Order by
-submission, then source order.
+Drop rows that repeat a job, as where exports overlap (:mod:`features.jobs.damage`), and the parts of a job that a line
+of its own describes. Drop a job with a number beyond the limits (:mod:`features.limits`). Treat memory and nodes beyond
+the limits or below 1, and GPUs beyond them or below 0, as missing. Use requested processors, else allocated ones. Drop
+a job that has neither, has no runtime, no requested time or a negative submission, asks for more processors than the
+machine has, or fits none of its clusters. Cut the runtime at the request and record the cut. Drop a job far ahead of,
+or behind, the file's own clock. Order by submission, then source order.
 
 On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et al. 2015.
 """
@@ -51,11 +51,12 @@ NO_CLUSTER = "fits-no-cluster"
 class CleanTrace:
     """A trace ready to simulate: every job has a runtime, processors and a requested time.
 
-    ``jobs`` is the canonical table in order of submission, with the column ``overrun_s``: recorded runtime beyond the request,
-    which was cut off. ``rejected_jobs`` has one row for each dropped job and each altered value: ``job_id submit_s rule action
-    column before after``; action is ``dropped`` or ``altered``. An unreadable line has the rule ``unreadable-line``, its number
-    in the file as ``line`` and its ``text``. ``jobs_read`` counts unreadable lines too. ``machine`` describes the clusters that
-    they were cleaned for (:mod:`sim.machine.description`), None for one pool: the trace is simulated on it wherever it goes.
+    ``jobs`` is the canonical table in order of submission, with the column ``overrun_s``: recorded runtime beyond the
+    request, which was cut off. ``rejected_jobs`` has one row for each dropped job and each altered value:
+    ``job_id submit_s rule action column before after``; action is ``dropped`` or ``altered``. An unreadable line has
+    the rule ``unreadable-line``, its number in the file as ``line`` and its ``text``. ``jobs_read`` counts unreadable
+    lines too. ``machine`` describes the clusters that they were cleaned for (:mod:`sim.machine.description`), None for
+    one pool: the trace is simulated on it wherever it goes.
     """
 
     name: str
@@ -114,10 +115,10 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
 
     ``holds`` tells which jobs fit a machine of clusters (:mod:`sim.machine`); the others are dropped.
 
-    ``missing_request`` sets the requested time of a job without one: ``drop`` drops the job, ``runtime`` takes its runtime, and
-    ``queue-max`` takes the longest request stated earlier in its queue. With ``queue-max``, jobs without an earlier request are
-    dropped as ``no-request-yet``; jobs without a queue form one queue. Raises InputError for an unknown machine size, if no job
-    has a requested time (unless ``runtime``), and if no job is left.
+    ``missing_request`` sets the requested time of a job without one: ``drop`` drops the job, ``runtime`` takes its
+    runtime, and ``queue-max`` takes the longest request stated earlier in its queue. With ``queue-max``, jobs without
+    an earlier request are dropped as ``no-request-yet``; jobs without a queue form one queue. Raises InputError for an
+    unknown machine size, if no job has a requested time (unless ``runtime``), and if no job is left.
     """
     size = _size(trace, procs, missing_request)
     table = columns(held(trace))

@@ -1,7 +1,7 @@
 """Tables as arrays by name, which need no pandas.
 
-Whole numbers are NumPy arrays, masked ones where values may be missing. A dataclass holds a table as columns until its field is
-read, which gives a DataFrame (:func:`tabled`).
+Whole numbers are NumPy arrays, masked ones where values may be missing. A dataclass holds a table as columns until its
+field is read, which gives a DataFrame (:func:`tabled`).
 """
 
 from __future__ import annotations

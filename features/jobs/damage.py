@@ -1,11 +1,11 @@
 """Rows of a table that repeat a job, or lie outside the time of the file.
 
-A job is its number, as its source writes it, its submission and its user: exports overlap, Slurm uses numbers again, and jobs of
-an array may share a number.
+A job is its number, as its source writes it, its submission and its user: exports overlap, Slurm uses numbers again,
+and jobs of an array may share a number.
 
-A file lists only what had happened when it was exported. A submission or an end long after all others is therefore a damaged row
-(for example a wait of three years), and so is a submission long before all others. The file's time is that of the submissions and
-a plausible stay before and after, all without the few extreme rows.
+A file lists only what had happened when it was exported. A submission or an end long after all others is therefore a
+damaged row (for example a wait of three years), and so is a submission long before all others. The file's time is that
+of the submissions and a plausible stay before and after, all without the few extreme rows.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def copies(table: Table) -> np.ndarray:
 def repeats(rows: pd.DataFrame, identity: list[str]) -> pd.Series:
     """Tell which ``rows`` repeat an earlier one in all columns, bool [rows].
 
-    Where rows of one ``identity`` (columns) differ, it is that of an array, as in NREL's accounting of Eagle: equal rows are then
-    tasks.
+    Where rows of one ``identity`` (columns) differ, it is that of an array, as in NREL's accounting of Eagle: equal
+    rows are then tasks.
     """
     first = ~rows.duplicated()
     job = rows.groupby(identity, observed=True, dropna=False, sort=False).ngroup()
@@ -62,7 +62,8 @@ LEFT_OUT = 10
 JOBS_PER_LEFT_OUT = 50
 """At most one job in so many may lie before a silence that begins a file."""
 SILENCE_S = 30 * DAY_S
-"""Min time after the last submission in which jobs may end. A longer gap between submissions may begin or end a file."""
+"""Min time after the last submission in which jobs may end. A longer gap between submissions may begin or end a
+file."""
 STAYS = 2.0
 """Multiple of the longest stay (wait and runtime) that such a gap exceeds, too."""
 
@@ -70,10 +71,10 @@ STAYS = 2.0
 def file_clock(submit_s: np.ndarray, stay_s: np.ndarray, fewest: int = 0) -> tuple[float, float]:
     """Return the first and the last plausible second of a file; infinities for under 50 jobs.
 
-    ``submit_s`` and ``stay_s`` (end minus submission) are float64 [jobs]. In smaller files, too, ``fewest`` jobs are extreme, but
-    at most half of them. On nine logs of the Parallel Workloads Archive and of
-    other sites the last end lies at most 0.4 of the way from the last submission to the last second, and no gap among the first
-    submissions is longer than 0.25 of what begins a file.
+    ``submit_s`` and ``stay_s`` (end minus submission) are float64 [jobs]. In smaller files, too, ``fewest`` jobs are
+    extreme, but at most half of them. On nine logs of the Parallel Workloads Archive and of other sites the last end
+    lies at most 0.4 of the way from the last submission to the last second, and no gap among the first submissions is
+    longer than 0.25 of what begins a file.
     """
     few = max(len(submit_s) // JOBS_PER_LEFT_OUT, min(fewest, len(submit_s) // 2))
     if few == 0:

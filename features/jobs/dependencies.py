@@ -1,9 +1,9 @@
 """Jobs that wait for others: graphs of batches, and SWF's preceding job and think time.
 
-In Feitelson's SWF a job may name one job whose end it waits for, and the seconds between that end and its own submission.
-Archives mostly leave both fields empty. Some fill them with one constant, which states no dependency. The users of Zakay &
-Feitelson (:mod:`sim.users`) submit batches of jobs, and a batch may wait for several others. That needs a :class:`Graph`; the two
-SWF fields can express only part of it.
+In Feitelson's SWF a job may name one job whose end it waits for, and the seconds between that end and its own
+submission. Archives mostly leave both fields empty. Some fill them with one constant, which states no dependency. The
+users of Zakay & Feitelson (:mod:`sim.users`) submit batches of jobs, and a batch may wait for several others. That
+needs a :class:`Graph`; the two SWF fields can express only part of it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ OPEN = -1
 class Graph(NamedTuple):
     """Batches of jobs, and the batches that each waits for; int64.
 
-    ``batch`` [jobs] numbers the batches. A job is submitted ``after_s`` [jobs] seconds after the last end of the batches that
-    its batch waits for, or :data:`OPEN` if its batch waits for none (the same for all jobs of a batch). ``parents`` [batches]
-    counts the batches that a batch waits for. The batches that wait for batch b are ``child[first_child[b] : last_child[b]]``,
-    both [batches]; such slices may overlap.
+    ``batch`` [jobs] numbers the batches. A job is submitted ``after_s`` [jobs] seconds after the last end of the
+    batches that its batch waits for, or :data:`OPEN` if its batch waits for none (the same for all jobs of a batch).
+    ``parents`` [batches] counts the batches that a batch waits for. The batches that wait for batch b are
+    ``child[first_child[b] : last_child[b]]``, both [batches]; such slices may overlap.
     """
 
     batch: np.ndarray
@@ -43,9 +43,9 @@ class Graph(NamedTuple):
 class Preceding(NamedTuple):
     """Row of the preceding job (``row``, -1: none) and think time (``think_s``), int64 [jobs].
 
-    ``think_s`` is 0 for jobs without one. ``named`` counts jobs that name a preceding job, ``absent`` those whose preceding job
-    is missing from the table, ``not_earlier`` those whose preceding job is not above them (itself, or later); the last two are
-    submitted as recorded. ``without_think_s`` counts jobs that wait and state no think time.
+    ``think_s`` is 0 for jobs without one. ``named`` counts jobs that name a preceding job, ``absent`` those whose
+    preceding job is missing from the table, ``not_earlier`` those whose preceding job is not above them (itself, or
+    later); the last two are submitted as recorded. ``without_think_s`` counts jobs that wait and state no think time.
     """
 
     row: np.ndarray

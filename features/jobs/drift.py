@@ -1,10 +1,11 @@
 """Input drift: the last window of jobs against a model's training jobs.
 
-The measure is the population stability index, sum (p - q) ln(p / q) over bins (Jeffreys' divergence); credit scoring takes 0.1
-for a shift and 0.25 for a large one. Users come and go in bursts, so windows of one site differ by that much all the time. The
-limit therefore comes from the site itself: every earlier window of the same length is compared with the rest of the training jobs
-in the same way. The last window drifts if it exceeds Student's t prediction limit of those (in logarithms) and 0.1. Windows go by
-the jobs' ends, so that a long job is as likely to be in one as a short one.
+The measure is the population stability index, sum (p - q) ln(p / q) over bins (Jeffreys' divergence); credit scoring
+takes 0.1 for a shift and 0.25 for a large one. Users come and go in bursts, so windows of one site differ by that much
+all the time. The limit therefore comes from the site itself: every earlier window of the same length is compared with
+the rest of the training jobs in the same way. The last window drifts if it exceeds Student's t prediction limit of
+those (in logarithms) and 0.1. Windows go by the jobs' ends, so that a long job is as likely to be in one as a short
+one.
 """
 
 import numpy as np
@@ -15,8 +16,8 @@ from features.clock import DAY_S
 from features.jobs.schema import codes
 
 FALSE_ALARMS = 0.05
-"""Chance of any alarm in a window of a site that does not change, shared by the inputs (Bonferroni); measured on generated stationary
-workloads: 1 to 2 %, see tests/features/jobs/test_drift.py."""
+"""Chance of any alarm in a window of a site that does not change, shared by the inputs (Bonferroni); measured on
+generated stationary workloads: 1 to 2 %, see tests/features/jobs/test_drift.py."""
 SHIFT = 0.1
 """An index up to this value is never called drift."""
 FEWEST_WINDOWS = 8
@@ -32,10 +33,10 @@ def input_drift(
 ) -> pd.DataFrame:
     """Compare the window (until_s - window_s, until_s] with the training jobs before it.
 
-    Training jobs had ended by ``trained_until_s`` and lie before the window. ``jobs`` is a cleaned canonical table, ``end_s``
-    int64 [jobs] its ends, ``local_s`` int64 [jobs] the wall clock at submission. Returns one row for each of :data:`INPUTS`:
-    ``input measure value limit windows jobs drifted note``. The measure is the index or, for users without earlier jobs, the
-    share of jobs; ``limit`` is NaN where there is no verdict, and ``note`` says why.
+    Training jobs had ended by ``trained_until_s`` and lie before the window. ``jobs`` is a cleaned canonical table,
+    ``end_s`` int64 [jobs] its ends, ``local_s`` int64 [jobs] the wall clock at submission. Returns one row for each of
+    :data:`INPUTS`: ``input measure value limit windows jobs drifted note``. The measure is the index or, for users
+    without earlier jobs, the share of jobs; ``limit`` is NaN where there is no verdict, and ``note`` says why.
     """
     window = (until_s - end_s) // window_s  # 0 is the last window
     last = window == 0

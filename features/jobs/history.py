@@ -1,7 +1,7 @@
 """What was known of past jobs at each submission: one compiled pass in time order.
 
-It follows a trace's starts and ends, keeps the state of every user (:mod:`features.jobs.like_jobs`), of their variability and of
-all groups of like jobs, and describes submissions by it.
+It follows a trace's starts and ends, keeps the state of every user (:mod:`features.jobs.like_jobs`), of their
+variability and of all groups of like jobs, and describes submissions by it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ JOB = np.dtype(
 class Walked(NamedTuple):
     """What a pass saw.
 
-    ``state`` float64 [submissions, STATE] and ``like`` [submissions, features] are as known at each submission: the state of its
-    user, its features from like jobs, and their spread. ``users`` [users, STATE] and ``groups`` [groups, GROUP] are the states at
-    the end.
+    ``state`` float64 [submissions, STATE] and ``like`` [submissions, features] are as known at each submission: the
+    state of its user, its features from like jobs, and their spread. ``users`` [users, STATE] and ``groups`` [groups,
+    GROUP] are the states at the end.
     """
 
     state: np.ndarray
@@ -45,7 +45,8 @@ class Walked(NamedTuple):
 class _Past(NamedTuple):
     """Rows in order of start and of end, states during a pass, and each user's started jobs.
 
-    ``oldest`` is the row of the earliest started job not yet seen to have ended, ``newest`` the latest started, -1: none.
+    ``oldest`` is the row of the earliest started job not yet seen to have ended, ``newest`` the latest started, -1:
+    none.
     """
 
     by_start: np.ndarray
@@ -72,9 +73,9 @@ def walk(
     """Follow a trace, and describe the submissions ``rows``, by default all, as known at each.
 
     ``events`` are of :func:`events_of`; ``keys`` int64 [jobs, levels] the jobs' groups, of which there are ``groups``
-    (:func:`features.jobs.runtime_features.numbered`). Starts before ``known_s`` and ends up to it are known, int64 [rows], ascending, by
-    default the submissions. The pass ends at ``until_s``, by default at the last of these. Without ``running`` jobs are known
-    only once they have ended, as in accounting.
+    (:func:`features.jobs.runtime_features.numbered`). Starts before ``known_s`` and ends up to it are known, int64
+    [rows], ascending, by default the submissions. The pass ends at ``until_s``, by default at the last of these.
+    Without ``running`` jobs are known only once they have ended, as in accounting.
     """
     rows = np.arange(len(events)) if rows is None else rows
     known_s = events["submit_s"][rows] if known_s is None else known_s
@@ -104,10 +105,10 @@ def events_of(
 ) -> np.ndarray:
     """Return the jobs as records of JOB.
 
-    ``jobs`` is a cleaned canonical table in order of submission. ``start_s`` int64 [jobs] are recorded or simulated starts
-    (seconds from the trace's origin), ``local_s`` the wall clock at submission (``features.clock.local_clock_s``), by default
-    the trace's seconds, ``end_s`` the ends, by default start_s + runtime_s. Recorded ends are later if a runtime was cut at its
-    request (``features.jobs.schema.recorded_end_s``).
+    ``jobs`` is a cleaned canonical table in order of submission. ``start_s`` int64 [jobs] are recorded or simulated
+    starts (seconds from the trace's origin), ``local_s`` the wall clock at submission
+    (``features.clock.local_clock_s``), by default the trace's seconds, ``end_s`` the ends, by default start_s +
+    runtime_s. Recorded ends are later if a runtime was cut at its request (``features.jobs.schema.recorded_end_s``).
 
     Raises InputError if a job starts before its submission, runs less than a second or ends before its runtime is over;
     ValueError if jobs are out of order.
@@ -208,8 +209,8 @@ def _advance(now, started, ended, jobs, past):
 def _drop_ended(user, now, jobs, past):
     """Set ``oldest`` to the earliest started job that still runs, and note its start.
 
-    A user's jobs form a list in order of start. Ended jobs at its front are passed once, so every job is stepped over at most
-    once in the whole pass; ended jobs behind the front are harmless.
+    A user's jobs form a list in order of start. Ended jobs at its front are passed once, so every job is stepped over
+    at most once in the whole pass; ended jobs behind the front are harmless.
     """
     while past.oldest[user] >= 0 and jobs[past.oldest[user]].end_s <= now:
         past.oldest[user] = past.following[past.oldest[user]]

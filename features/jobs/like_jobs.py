@@ -1,21 +1,21 @@
 """Features of a job from like jobs that have ended, its user and request, and the clock.
 
-Jobs are alike at several levels, from the most to the least similar: same user, executable, request and processors; same user and
-request; ...; same group; same executable. The features of a level are the number of such jobs that have ended, the last two of
-their runtimes, the quartiles of the last 16, and the time since the last end. They unite the inputs of Gaussier et al. 2015,
-OKCM (Li & Zhang), Goponenko et al. 2022 and Lamar et al. 2021.
+Jobs are alike at several levels, from the most to the least similar: same user, executable, request and processors;
+same user and request; ...; same group; same executable. The features of a level are the number of such jobs that have
+ended, the last two of their runtimes, the quartiles of the last 16, and the time since the last end. They unite the
+inputs of Gaussier et al. 2015, OKCM (Li & Zhang), Goponenko et al. 2022 and Lamar et al. 2021.
 
-A user's runtimes vary. A job is compared, when it has ended, with the jobs most like it of its user that had ended before: its
-deviation is the logarithm of its runtime over their median. The last 32 deviations of a user give how far runtimes are off either
-way, how often jobs ran much longer than those like them, and whether they become longer or shorter. Updates touch one user's 32
-numbers and allocate nothing.
+A user's runtimes vary. A job is compared, when it has ended, with the jobs most like it of its user that had ended
+before: its deviation is the logarithm of its runtime over their median. The last 32 deviations of a user give how far
+runtimes are off either way, how often jobs ran much longer than those like them, and whether they become longer or
+shorter. Updates touch one user's 32 numbers and allocate nothing.
 
-Other features are what is known of a user. They unite the per-user features of Gaussier et al. 2015 (table 2) and of OKCM (Li,
-Zhang; table 1). The state of a user, at a submission of the trace or in the snapshot of a registered model, becomes features here
-alone.
+Other features are what is known of a user. They unite the per-user features of Gaussier et al. 2015 (table 2) and of
+OKCM (Li, Zhang; table 1). The state of a user, at a submission of the trace or in the snapshot of a registered model,
+becomes features here alone.
 
-Simulator, feature table and registered models run this file: compiled here, and as plain Python where a registered model is
-loaded without Queuecast.
+Simulator, feature table and registered models run this file: compiled here, and as plain Python where a registered
+model is loaded without Queuecast.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ RECENT = 16
 COUNT, LAST_END, RING = range(3)
 SORTED = RING + RECENT
 GROUP = SORTED + RECENT
-"""Columns of a group's state: ended jobs; the last end; the logarithms of the last runtimes, in a ring and again sorted, shortest
-first; and the number of columns."""
+"""Columns of a group's state: ended jobs; the last end; the logarithms of the last runtimes, in a ring and again
+sorted, shortest first; and the number of columns."""
 ENDED, LAST, SECOND_LAST, MEDIAN, QUARTILE, THIRD_QUARTILE, SINCE, PER_LEVEL = range(8)
 """Features of each level: ln(1 + ended jobs), logarithms of runtimes in seconds, ln(1 + seconds since the last end)."""
 LOG_REQUEST, LOG_PROCS, HOUR, WEEKDAY, ALIKE, COMMON = range(6)
-"""Features behind those of the levels. ``ALIKE`` is the logarithm of the last runtime of the most similar jobs, of the request
-if no similar job has ended: the learners' first guess."""
+"""Features behind those of the levels. ``ALIKE`` is the logarithm of the last runtime of the most similar jobs, of the
+request if no similar job has ended: the learners' first guess."""
 UNKNOWN = -1.0
 """Value of a missing feature in kernels; all others are at least 0."""
 OF_LEVEL = {
@@ -93,8 +93,9 @@ def features(levels: int) -> int:
 def describe(x, groups, keys, now, clock, requested, procs):
     """Write the features of a job, submitted at ``now``, to ``x``.
 
-    ``groups`` [groups, GROUP] is their state, ``keys`` int64 [levels] the job's group at each level, below 0 for none. ``clock``
-    is the wall clock, in seconds since a Thursday's midnight. Returns the first guess, the logarithm of seconds.
+    ``groups`` [groups, GROUP] is their state, ``keys`` int64 [levels] the job's group at each level, below 0 for none.
+    ``clock`` is the wall clock, in seconds since a Thursday's midnight. Returns the first guess, the logarithm of
+    seconds.
     """
     levels = len(keys)
     guess = UNKNOWN
@@ -165,7 +166,8 @@ MUCH_LONGER = math.log(2.0)
 COMPARED, DEVIATIONS = range(2)
 USED = DEVIATIONS + REMEMBERED
 KEPT = USED + REMEMBERED
-"""Columns of what is kept of a user: the number of deviations, a ring of the last, a ring of shares of the request used."""
+"""Columns of what is kept of a user: the number of deviations, a ring of the last, a ring of shares of the request
+used."""
 VARIABILITY = {
     "user_spread_log": "mean |ln(runtime / median of the user's jobs like it)| of the user's last 32 such jobs: 0.7 is a factor of 2",
     "user_much_longer_share": "share of the user's last 32 ended jobs that ran over twice the median of those like them, from 0 to 1",
@@ -181,7 +183,8 @@ SPREAD = "like_jobs_spread_log"
 def vary(state, kept, groups, keys, runtime, requested, ended):
     """Update ``state`` [columns of VARIABILITY] by a job that has ended.
 
-    It is not yet in its ``groups``. ``kept`` [KEPT] is the user's; ``ended`` counts the user's jobs that had ended before.
+    It is not yet in its ``groups``. ``kept`` [KEPT] is the user's; ``ended`` counts the user's jobs that had ended
+    before.
     """
     kept[USED + ended % REMEMBERED] = runtime / requested
     jobs, total = min(ended + 1, REMEMBERED), 0.0
@@ -253,8 +256,8 @@ def history(state: Mapping[str, np.ndarray], procs: np.ndarray, now: np.ndarray,
     """Return the features of submissions from the ``state`` of their users, float64 [jobs].
 
     ``procs`` are requested processors, ``now`` seconds from the trace's origin, ``local`` those of the wall clock since
-    1970-01-01 00:00, all [jobs]. Counts and sums over no job are 0; means, longest, last and ``break_s`` are NaN if they lack a
-    job, so ``mean_last3_runtime_s`` needs three. Weeks begin on Monday.
+    1970-01-01 00:00, all [jobs]. Counts and sums over no job are 0; means, longest, last and ``break_s`` are NaN if
+    they lack a job, so ``mean_last3_runtime_s`` needs three. Weeks begin on Monday.
     """
     completed, running = state["completed_jobs"], state["running_jobs"]
     last, second_last, third_last = (state[f"{which}_runtime_s"] for which in ("last", "second_last", "third_last"))

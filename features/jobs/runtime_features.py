@@ -1,7 +1,7 @@
 """The table ``runtime_features``: what models of runtimes are trained from, one row a job.
 
-A row has only what was known when its job was submitted. Serving computes the same columns by the same code from a snapshot of
-users and groups (:func:`states_at`).
+A row has only what was known when its job was submitted. Serving computes the same columns by the same code from a
+snapshot of users and groups (:func:`states_at`).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class States(NamedTuple):
     Registered models predict from them without a trace.
 
     ``users`` has a row for each user with known jobs: ``user at_s`` and the columns of ``STATE``, null where undefined.
-    ``groups`` has a row for each group with an ended job: ``level`` (index in ``LEVELS``), the keys that the level has, ``ended``,
-    ``last_end_s``, and ``runtime_0_log_s`` to ``runtime_15_log_s``, a ring of the last runtimes.
+    ``groups`` has a row for each group with an ended job: ``level`` (index in ``LEVELS``), the keys that the level has,
+    ``ended``, ``last_end_s``, and ``runtime_0_log_s`` to ``runtime_15_log_s``, a ring of the last runtimes.
     """
 
     users: pd.DataFrame
@@ -76,14 +76,14 @@ def runtime_features(
 ) -> pd.DataFrame:
     """Return the features of each submission, float64 [jobs], columns ``FEATURES``.
 
-    Arguments and errors are those of :func:`features.jobs.history.events_of`; the result has the index of ``jobs``. A job has
-    completed if end_s <= submit_s, and is running if start_s < submit_s < end_s; runtimes are those of ``jobs`` even if ``end_s``
-    is later. ``procs`` are requested processors, also in the running jobs' ``occupied_procs`` and ``running_mean_procs``;
-    ``mean_allocated_procs`` uses allocated processors if recorded, else requested. A job without a user has no history, like the
-    first job of a new user. Missing values are NaN.
+    Arguments and errors are those of :func:`features.jobs.history.events_of`; the result has the index of ``jobs``. A
+    job has completed if end_s <= submit_s, and is running if start_s < submit_s < end_s; runtimes are those of ``jobs``
+    even if ``end_s`` is later. ``procs`` are requested processors, also in the running jobs' ``occupied_procs`` and
+    ``running_mean_procs``; ``mean_allocated_procs`` uses allocated processors if recorded, else requested. A job
+    without a user has no history, like the first job of a new user. Missing values are NaN.
 
-    With ``known_s`` int64 [rows], ascending, the submissions ``rows`` are described by what accounting held at that instant: the
-    jobs that had ended.
+    With ``known_s`` int64 [rows], ascending, the submissions ``rows`` are described by what accounting held at that
+    instant: the jobs that had ended.
     """
     events = events_of(jobs, start_s, local_s, end_s)
     keys, count = numbered(jobs, _present(jobs))
@@ -108,8 +108,8 @@ def runtime_features(
 def states_at(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndarray | None = None, running: bool = True) -> States:
     """Return users and groups at ``at_s`` (trace seconds).
 
-    Arguments and errors are those of :func:`features.jobs.history.events_of`. A job is known if it had ended by ``at_s`` or, with
-    ``running``, was running.
+    Arguments and errors are those of :func:`features.jobs.history.events_of`. A job is known if it had ended by
+    ``at_s`` or, with ``running``, was running.
     """
     present = _present(jobs)
     keys, count = numbered(jobs, present)

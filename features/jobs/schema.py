@@ -1,11 +1,11 @@
 """The canonical jobs table (columns, types, units, meaning) and the trace that holds it.
 
-Times are int64 seconds from the trace's origin, processors are counts, and unknown values are null: readers replace the Standard
-Workload Format's -1. Identities (user, group, executable, queue, partition) are categories of strings, so that SWF's numbers and
-Slurm's names are treated alike.
+Times are int64 seconds from the trace's origin, processors are counts, and unknown values are null: readers replace the
+Standard Workload Format's -1. Identities (user, group, executable, queue, partition) are categories of strings, so that
+SWF's numbers and Slurm's names are treated alike.
 
-Requests beside processors and time (``ASKED``) are for the whole job, over all its nodes: each of n nodes gets the n-th part.
-Null means that the source does not state a request, or that the job makes none.
+Requests beside processors and time (``ASKED``) are for the whole job, over all its nodes: each of n nodes gets the n-th
+part. Null means that the source does not state a request, or that the job makes none.
 """
 
 from __future__ import annotations
@@ -80,11 +80,12 @@ class UnreadLine(NamedTuple):
 class Trace:
     """A workload as its source recorded it, before cleaning.
 
-    ``jobs`` has the columns of :data:`COLUMNS` in source order. ``origin_unix_s`` is the Unix time of second 0, if known.
-    ``notes`` are whole sentences about oddities that the reader did not treat as errors. ``unread`` are the lines that could not
-    be read as jobs; cleaning lists them among the rejected jobs. ``hashed_with`` identifies the key with which users, groups and
-    executables are hashed; it is empty if they are not hashed. With ``summaries``, as in SWF, a line of status 0, 1 or 5 describes
-    a whole job, and lines of status 2 to 4 with the same ``job_id`` its parts.
+    ``jobs`` has the columns of :data:`COLUMNS` in source order. ``origin_unix_s`` is the Unix time of second 0, if
+    known. ``notes`` are whole sentences about oddities that the reader did not treat as errors. ``unread`` are the
+    lines that could not be read as jobs; cleaning lists them among the rejected jobs. ``hashed_with`` identifies the
+    key with which users, groups and executables are hashed; it is empty if they are not hashed. With ``summaries``, as
+    in SWF, a line of status 0, 1 or 5 describes a whole job, and lines of status 2 to 4 with the same ``job_id`` its
+    parts.
     """
 
     name: str
@@ -105,8 +106,8 @@ class Trace:
 def conform(columns: Mapping[str, object], length: int, *, copy: bool = True) -> pd.DataFrame:
     """Build a jobs table of ``length`` rows: canonical columns and dtypes, missing ones null.
 
-    Without ``copy`` the table takes over arrays that already have the right type. Raises ``KeyError`` for a column that is not
-    canonical: a typing error, not bad input.
+    Without ``copy`` the table takes over arrays that already have the right type. Raises ``KeyError`` for a column that
+    is not canonical: a typing error, not bad input.
     """
     arrays: dict[str, object] = {}
     for name, values in columns.items():
@@ -234,11 +235,12 @@ NEEDED = ("submit_s", "runtime_s", "procs")
 def jobs_from(frame: pd.DataFrame) -> pd.DataFrame:
     """Make a canonical jobs table from a DataFrame with some of its columns, one row per job.
 
-    ``submit_s``, ``runtime_s`` and ``procs`` are required. Other columns of :data:`features.jobs.schema.COLUMNS` are optional: a
-    missing one is null, and a missing ``job_id`` counts the rows from 1. Times are whole seconds. Rows come in order of
-    submission, ties in the order of ``frame``. They keep their index labels, so that predictions made from ``frame`` still match
-    their jobs. Raises InputError, naming column and row, for a column that is unknown, repeated, or required and missing, for
-    times and counts that are not whole numbers of at least 0 (submissions may be below 0), and a missing submission or ``job_id``.
+    ``submit_s``, ``runtime_s`` and ``procs`` are required. Other columns of :data:`features.jobs.schema.COLUMNS` are
+    optional: a missing one is null, and a missing ``job_id`` counts the rows from 1. Times are whole seconds. Rows come
+    in order of submission, ties in the order of ``frame``. They keep their index labels, so that predictions made from
+    ``frame`` still match their jobs. Raises InputError, naming column and row, for a column that is unknown, repeated,
+    or required and missing, for times and counts that are not whole numbers of at least 0 (submissions may be below 0),
+    and a missing submission or ``job_id``.
 
     >>> import pandas as pd
     >>> table = jobs_from(pd.DataFrame({"submit_s": [60, 0], "runtime_s": [5, 9], "procs": [1, 2], "user": ["ann", None]}))

@@ -10,7 +10,8 @@ from features.jobs.damage import copies, plausible
 from features.jobs.schema import Trace
 
 HIGH = 0.999
-"""Share of the time for which usage stays within :attr:`InUse.high`. A peak may be false: accounting clocks differ by seconds."""
+"""Share of the time for which usage stays within :attr:`InUse.high`. A peak may be false: accounting clocks differ by
+seconds."""
 WAITED_S = 60
 """A job waited if it started more than this many seconds after its submission."""
 APART = 0.05
@@ -72,9 +73,9 @@ class Advice(NamedTuple):
 def advised(jobs: Table, size: int | None, used: InUse | None) -> Advice:
     """Return how many processors the machine of ``jobs``, a canonical table, has.
 
-    A stated ``size`` counts unless it is impossible: a job asks for more, or all jobs together for more than it can do. Records
-    that overlap do not refute it, since accounting clocks differ and processors may be shared. Otherwise the number is what
-    suffices for 99.9 % of the time, and for the widest job.
+    A stated ``size`` counts unless it is impossible: a job asks for more, or all jobs together for more than it can do.
+    Records that overlap do not refute it, since accounting clocks differ and processors may be shared. Otherwise the
+    number is what suffices for 99.9 % of the time, and for the widest job.
     """
     widest = int(filled(jobs, "procs").max())
     enough = max(widest, 0 if used is None else used.high) or None
@@ -107,7 +108,8 @@ def _in_use(start_s: np.ndarray, end_s: np.ndarray, held: np.ndarray) -> InUse |
 def occupied(jobs: Table) -> float | None:
     """Return allocated over requested work of the jobs that state both.
 
-    Work is processors times runtime. None if no job states both. The share is not 1 where whole nodes or all threads of a core are given.
+    Work is processors times runtime. None if no job states both. The share is not 1 where whole nodes or all threads of
+    a core are given.
     """
     amounts = np.array([filled(jobs, name) for name in ("allocated_procs", "procs", "runtime_s")], np.float64)
     both = (amounts > 0).all(axis=0)
@@ -139,7 +141,8 @@ def with_allocated(trace: Trace) -> Trace:
 def offered_load(jobs: Table, procs: int) -> float | None:
     """Return the work of ``jobs`` over the capacity of ``procs`` processors meanwhile.
 
-    ``jobs`` is a cleaned table; the time is that from its first to its last submission. None if all are submitted at once.
+    ``jobs`` is a cleaned table; the time is that from its first to its last submission. None if all are submitted at
+    once.
     """
     span_s = float(np.ptp(filled(jobs, "submit_s")))
     work = float(filled(jobs, "procs").astype(np.float64) @ filled(jobs, "runtime_s").astype(np.float64))

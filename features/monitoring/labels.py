@@ -1,8 +1,8 @@
 """Labels of variation from control runs, and the feature rows of classifiers.
 
-Nichols et al. (RUSH), sections III and IV-A: a run's z-score is its distance from its application's mean runtime in standard
-deviations; above 1.5 it varied. Its features are 270 of counters (:mod:`features.monitoring.windows`), nine of two MPI probes and
-three of the application's type.
+Nichols et al. (RUSH), sections III and IV-A: a run's z-score is its distance from its application's mean runtime in
+standard deviations; above 1.5 it varied. Its features are 270 of counters (:mod:`features.monitoring.windows`), nine of
+two MPI probes and three of the application's type.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,8 @@ LITTLE = 1.2
 THREE_CLASSES = (LITTLE, 1.5)
 """Thresholds for no, little and much variation, the labels that Nichols et al. train the scheduler's model on."""
 DELAYS = (0.5, LITTLE, 1.5, 3.0, 6.0)
-"""Thresholds that say how much longer a run takes, in standard deviations; those of :data:`THREE_CLASSES` among them."""
+"""Thresholds that say how much longer a run takes, in standard deviations; those of :data:`THREE_CLASSES` among
+them."""
 
 
 def variation_class(thresholds: Sequence[float]) -> int:
@@ -33,10 +34,10 @@ def variation_class(thresholds: Sequence[float]) -> int:
 def baselines(application: Sequence[str] | np.ndarray | pd.Series, runtime_s: np.ndarray | pd.Series) -> pd.DataFrame:
     """Return each application's usual runtime: ``mean_s sigma_s`` (float64) and ``runs``.
 
-    ``application`` (the sorted index) and ``runtime_s`` (seconds) [runs] must come from the training part alone. ``sigma_s`` is
-    the standard deviation of these runs (ddof = 0; the paper does not specify it), 0 if all took equally long; ``runs`` is int64.
-    Of n runs none is beyond sqrt(n - 1) standard deviations, so with three or fewer nothing can vary. Raises InputError for a
-    runtime that is not a positive number and for a run without application.
+    ``application`` (the sorted index) and ``runtime_s`` (seconds) [runs] must come from the training part alone.
+    ``sigma_s`` is the standard deviation of these runs (ddof = 0; the paper does not specify it), 0 if all took equally
+    long; ``runs`` is int64. Of n runs none is beyond sqrt(n - 1) standard deviations, so with three or fewer nothing
+    can vary. Raises InputError for a runtime that is not a positive number and for a run without application.
     """
     runs = _runs(application, runtime_s)
     groups = runs.groupby("application", sort=True)["runtime_s"]
@@ -61,8 +62,8 @@ def z_scores(
 def labels(z: np.ndarray, thresholds: Sequence[float] = BINARY) -> np.ndarray:
     """Return classes int64 [runs]: the number of thresholds below ``z``, 0 for no variation.
 
-    One-sided: a run faster than usual did not vary. A run at the threshold counts as below it (the paper leaves this open).
-    Raises InputError for a z of NaN: leave such runs out, and count them.
+    One-sided: a run faster than usual did not vary. A run at the threshold counts as below it (the paper leaves this
+    open). Raises InputError for a z of NaN: leave such runs out, and count them.
     """
     z = np.asarray(z, np.float64)
     if len(thresholds) == 0 or not (np.diff(thresholds) > 0).all():
@@ -77,9 +78,10 @@ def labels(z: np.ndarray, thresholds: Sequence[float] = BINARY) -> np.ndarray:
 def probe_features(probes: pd.DataFrame, run_ids: Sequence[str] | pd.Index | pd.Series) -> pd.DataFrame:
     """Return the nine features of the MPI probes: float64 [runs, 9], index ``run_id``.
 
-    Columns ``probe.<call>.<min|max|mean>``, rows in the order of ``run_ids``. ``probes`` is the canonical table, one row for each
-    node of a run: seconds it waited in the blocking calls. Min, max and mean are over the run's nodes with a value; NaN for a run
-    without any. Rows of other runs are ignored. Raises InputError for two rows of one node and for waits below 0.
+    Columns ``probe.<call>.<min|max|mean>``, rows in the order of ``run_ids``. ``probes`` is the canonical table, one
+    row for each node of a run: seconds it waited in the blocking calls. Min, max and mean are over the run's nodes with
+    a value; NaN for a run without any. Rows of other runs are ignored. Raises InputError for two rows of one node and
+    for waits below 0.
     """
     rows = probes[probes["run_id"].isin(pd.Index(run_ids))]
     again = rows.duplicated(["run_id", "node"])
@@ -114,11 +116,12 @@ def type_features(application: Sequence[str] | np.ndarray | pd.Series, types: Ma
 def feature_matrix(windows: pd.DataFrame, probes: pd.DataFrame, types: Mapping[str, str], runs: pd.DataFrame) -> pd.DataFrame:
     """Return the classifier's inputs: float64 [runs, features], index ``run_id``.
 
-    ``windows`` is one scope of :class:`features.monitoring.windows.WindowFeatures` (``own`` or ``all``), ``probes`` the canonical
-    table, ``types`` as for :func:`type_features`, ``runs`` the canonical control runs, of which only ``run_id`` and
-    ``application`` are read. Columns: those of ``windows``, with those in :data:`features.monitoring.samplers.FEATURES` first and
-    in that order, then the probes' nine and the type's three; with the paper's samplers these are exactly FEATURES. Missing
-    values are NaN. Raises InputError for a run missing from ``windows``, and the errors of the functions for its parts.
+    ``windows`` is one scope of :class:`features.monitoring.windows.WindowFeatures` (``own`` or ``all``), ``probes`` the
+    canonical table, ``types`` as for :func:`type_features`, ``runs`` the canonical control runs, of which only
+    ``run_id`` and ``application`` are read. Columns: those of ``windows``, with those in
+    :data:`features.monitoring.samplers.FEATURES` first and in that order, then the probes' nine and the type's three;
+    with the paper's samplers these are exactly FEATURES. Missing values are NaN. Raises InputError for a run missing
+    from ``windows``, and the errors of the functions for its parts.
     """
     run_ids = pd.Index(runs["run_id"], name="run_id")
     absent = run_ids.difference(windows.index)

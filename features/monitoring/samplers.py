@@ -1,9 +1,10 @@
 """LDMS samplers: their metrics, which of them only grow, and the names of feature columns.
 
-A counter table holds one sampler: ``time_s`` float64 (Unix seconds, to the microsecond), ``node`` (text) and one float64 column
-per metric, null where a sample gives no value. The three samplers of Nichols et al. (table I) are listed with their metrics.
-``sysclassib`` and ``lustre2_client`` follow the names of InfiniBand port counters and of Lustre's llite statistics. The schema of
-``opa_info`` is not published: the 28 fields of an Omni-Path port's status and six of its virtual lane 0 stand for the paper's 34.
+A counter table holds one sampler: ``time_s`` float64 (Unix seconds, to the microsecond), ``node`` (text) and one
+float64 column per metric, null where a sample gives no value. The three samplers of Nichols et al. (table I) are listed
+with their metrics. ``sysclassib`` and ``lustre2_client`` follow the names of InfiniBand port counters and of Lustre's
+llite statistics. The schema of ``opa_info`` is not published: the 28 fields of an Omni-Path port's status and six of
+its virtual lane 0 stand for the paper's 34.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ _GAUGES = {
 def sampler_of(name: str, metrics: Iterable[str]) -> Sampler:
     """Return a site's sampler with its metrics in order and its documented gauges.
 
-    Gauges are the metrics that Linux, LDMS and the vendors document as such. InputError for an unknown sampler, because values
-    never decide.
+    Gauges are the metrics that Linux, LDMS and the vendors document as such. InputError for an unknown sampler, because
+    values never decide.
     """
     metrics = tuple(metrics)
     if name not in _GAUGES:
@@ -83,7 +84,8 @@ WINDOW_S = 300
 """Seconds before a run's start over which counters are aggregated."""
 
 PROBES = ("send_s", "recv_s", "allreduce_s")
-"""Seconds a node waits in the calls of the two MPI probes (a ring of 100 MB ten times, an all-reduce of 100 MB five times)."""
+"""Seconds a node waits in the calls of the two MPI probes (a ring of 100 MB ten times, an all-reduce of 100 MB five
+times)."""
 TYPES = ("compute", "network", "io")
 """The resource that an application uses most."""
 
@@ -113,10 +115,10 @@ SITUATION_FEATURES = (
 )
 """What a scheduler knows when a job starts.
 
-``job``: number of nodes, number of their leaf switches, and the largest share of a node's partners under other leaf switches.
-``running``: the share of all nodes that run applications of a type; ``beside``: the same share of the nodes under the job's leaf
-switches. ``offered``: GB/s that the running applications and the job usually read and write, and send through the uplinks of the
-job's busiest leaf switch; the latter is 0 if the job is under one leaf switch.
+``job``: number of nodes, number of their leaf switches, and the largest share of a node's partners under other leaf
+switches. ``running``: the share of all nodes that run applications of a type; ``beside``: the same share of the nodes
+under the job's leaf switches. ``offered``: GB/s that the running applications and the job usually read and write, and
+send through the uplinks of the job's busiest leaf switch; the latter is 0 if the job is under one leaf switch.
 """
 MORE_FEATURES = (*NEWEST_FEATURES, *SITUATION_FEATURES)
 """Columns beyond those of Nichols et al."""
@@ -128,6 +130,6 @@ DELAY_FEATURES = (
     *SITUATION_FEATURES,
     *TYPE_FEATURES,
 )
-"""Inputs that predict how much longer a run will take: the network as the job would see it, the traffic and backlog of the
-file system, and the running jobs. Chosen by meaning: with all columns, trees learn the hour from error counters, and there
-are too few hours for that."""
+"""Inputs that predict how much longer a run will take: the network as the job would see it, the traffic and backlog of
+the file system, and the running jobs. Chosen by meaning: with all columns, trees learn the hour from error counters,
+and there are too few hours for that."""

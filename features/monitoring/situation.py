@@ -82,7 +82,8 @@ def jobs_of(runs: pd.DataFrame) -> list[PlacedJob]:
 def situations(jobs: Sequence[PlacedJob], machine: MonitoredMachine) -> pd.DataFrame:
     """Return each job's situation at its start, float64 [jobs, SITUATION_FEATURES].
 
-    Its neighbours are the other ``jobs`` running then. Of jobs that start in the same second, those listed earlier are running.
+    Its neighbours are the other ``jobs`` running then. Of jobs that start in the same second, those listed earlier are
+    running.
     """
     spread = [machine.spread(job) for job in jobs]
     features = np.empty((len(jobs), len(SITUATION_FEATURES)))
@@ -99,8 +100,8 @@ def situation(
 ) -> list[float]:
     """Return the SITUATION_FEATURES of a start of ``job`` while the ``running`` jobs run.
 
-    Each job comes with its :meth:`MonitoredMachine.spread`. Values are NaN if a node of the job has no leaf switch, and ``offered`` values
-    if an application's rates are unknown. Neighbours without a type are in none of the shares.
+    Each job comes with its :meth:`MonitoredMachine.spread`. Values are NaN if a node of the job has no leaf switch, and
+    ``offered`` values if an application's rates are unknown. Neighbours without a type are in none of the shares.
     """
     nodes = len(job.nodes)
     all_under_leaves = sum(spread.values()) == nodes

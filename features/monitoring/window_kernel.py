@@ -1,8 +1,9 @@
 """The compiled part of the window features: it adds samples to the windows of open runs.
 
-A window is a range of time buckets. A bucket is a second, split further where windows begin or end inside a second. So a sample's
-bucket determines which windows hold it, and sums do not depend on other runs. Samples of a run's own nodes go straight into the
-run. Samples of all nodes are summed by bucket, in a ring as long as a window; a run adds up its buckets when its window ends.
+A window is a range of time buckets. A bucket is a second, split further where windows begin or end inside a second. So
+a sample's bucket determines which windows hold it, and sums do not depend on other runs. Samples of a run's own nodes
+go straight into the run. Samples of all nodes are summed by bucket, in a ring as long as a window; a run adds up its
+buckets when its window ends.
 
 Counters are cumulative. LDMS samples counters that only grow (Nichols et al., section III-A). If a counter went down, it either
 wrapped, at 2^32 or 2^64, or restarted with its node; only a wrap gives a difference. Every sampled value is counted under one of
@@ -18,8 +19,9 @@ import numpy as np
 from features.jit import apart, kernel, njit
 
 KINDS = ("difference", "wrap_32", "wrap_64", "reset", "gap", "first", "gauge", "null", "invalid")
-"""Kinds of values. Rates come from ``difference``, ``wrap_32`` and ``wrap_64``, readings from ``gauge``. No rate comes from a ``reset``, a
-``gap`` (the last value is too old), the ``first`` value of a node, a ``null``, or an ``invalid`` value: infinite, or negative though cumulative."""
+"""Kinds of values. Rates come from ``difference``, ``wrap_32`` and ``wrap_64``, readings from ``gauge``. No rate comes
+from a ``reset``, a ``gap`` (the last value is too old), the ``first`` value of a node, a ``null``, or an ``invalid``
+value: infinite, or negative though cumulative."""
 DIFFERENCE, WRAP_32, WRAP_64, RESET, GAP, FIRST, GAUGE, NULL, INVALID = range(len(KINDS))
 
 LONGEST_INTERVAL_S = 300.0
@@ -32,8 +34,8 @@ NO_SAMPLE = np.int64(np.iinfo(np.int64).min)
 def increment(previous, value):
     """Return (growth, kind) between two finite, non-negative values of a counter.
 
-    A smaller value is a wrap if the previous one lies in the last sixteenth of the smallest width, 32 or 64 bits, that holds it, and
-    the new one in the first sixteenth; else a reset, whose growth is NaN.
+    A smaller value is a wrap if the previous one lies in the last sixteenth of the smallest width, 32 or 64 bits, that
+    holds it, and the new one in the first sixteenth; else a reset, whose growth is NaN.
     """
     if value >= previous:
         return value - previous, DIFFERENCE
@@ -75,9 +77,10 @@ def rates_if_all_grew(micros, last, sample, gauge, values, since, rate, counts):
 def rates_of_sample(micros, sample, gauge, values, since, longest, rate, counts):
     """Fill ``rate`` [metrics] from one sample of one node; return whether any rate is known.
 
-    ``micros`` is the sample's time, ``sample`` [metrics] its values (NaN: null), ``gauge`` [metrics] whether the value itself is
-    the rate. ``values`` and ``since`` [metrics] are the node's last values and their times (:data:`NO_SAMPLE` for none); both are
-    updated. ``longest`` is in microseconds; ``counts`` [kinds] grows by one for each metric. ``rate`` is NaN where unknown.
+    ``micros`` is the sample's time, ``sample`` [metrics] its values (NaN: null), ``gauge`` [metrics] whether the value
+    itself is the rate. ``values`` and ``since`` [metrics] are the node's last values and their times (:data:`NO_SAMPLE`
+    for none); both are updated. ``longest`` is in microseconds; ``counts`` [kinds] grows by one for each metric.
+    ``rate`` is NaN where unknown.
     """
     some = False
     for metric in range(len(sample)):
@@ -278,7 +281,8 @@ def close(bucket, windows, nodes, stream):
 def take(micros, node, values, gauge, longest, windows, nodes, stream):
     """Process a batch: ``micros``, ``node`` int64 [rows], ``values`` float64 [metrics, rows].
 
-    ``values`` may have more columns than there are rows. Return DONE, or the first row whose time is earlier than that of a previous row.
+    ``values`` may have more columns than there are rows. Return DONE, or the first row whose time is earlier than that
+    of a previous row.
     """
     clock, first = stream.clock, stream.clock[OVER]
     for row in range(len(micros)):

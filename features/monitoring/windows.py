@@ -1,7 +1,7 @@
 """Window features: min, max and mean of every metric before each run's start.
 
-Nichols et al. (RUSH), sections III-A and III-D: counters aggregated over the five minutes before a run, over its own nodes and
-over all nodes. This is one range join of samples and windows, streamed in order of time in bounded memory.
+Nichols et al. (RUSH), sections III-A and III-D: counters aggregated over the five minutes before a run, over its own
+nodes and over all nodes. This is one range join of samples and windows, streamed in order of time in bounded memory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,19 +32,21 @@ class WindowFeatures:
     """Features of runs from the counters of one sampler, or of several (:func:`side_by_side`).
 
     ``own``, ``all``: float64 [runs, metrics x 3], index ``run_id`` in the order of the runs, columns
-    ``<sampler>.<metric>.<min|max|mean>``; over the run's own nodes and over all nodes; None if not requested. Rates are in the
-    metric's unit per second. NaN if no sample gives a value.
+    ``<sampler>.<metric>.<min|max|mean>``; over the run's own nodes and over all nodes; None if not requested. Rates are
+    in the metric's unit per second. NaN if no sample gives a value.
 
-    ``coverage``: the number of samples, same index, by scope: ``<sampler>.<own|all>.samples``, the samples in the window with at
-    least one value; ``.nodes``, the nodes with such a sample; ``.expected``, the samples of all the run's nodes, or of all nodes
-    ever sampled before the window's end, at the sampler's usual interval (NaN if no node was sampled twice).
+    ``coverage``: the number of samples, same index, by scope: ``<sampler>.<own|all>.samples``, the samples in the
+    window with at least one value; ``.nodes``, the nodes with such a sample; ``.expected``, the samples of all the
+    run's nodes, or of all nodes ever sampled before the window's end, at the sampler's usual interval (NaN if no node
+    was sampled twice).
 
-    ``counts``: int64, values by kind, ``<sampler>.<kind>`` for :data:`features.monitoring.window_kernel.KINDS`; ``<sampler>.duplicate``,
-    samples of a node at a time already sampled, of which the first counts; ``.samples`` (without duplicates) and ``.nodes``, the
-    totals; ``.vanished``, nodes whose last sample lies longer than the longest interval before the last of all.
+    ``counts``: int64, values by kind, ``<sampler>.<kind>`` for :data:`features.monitoring.window_kernel.KINDS`;
+    ``<sampler>.duplicate``, samples of a node at a time already sampled, of which the first counts; ``.samples``
+    (without duplicates) and ``.nodes``, the totals; ``.vanished``, nodes whose last sample lies longer than the longest
+    interval before the last of all.
 
-    ``interval_s``: by sampler, the usual time between samples of a node: the median, rounded to a hundredth of a second and at
-    least one hundredth.
+    ``interval_s``: by sampler, the usual time between samples of a node: the median, rounded to a hundredth of a second
+    and at least one hundredth.
     """
 
     own: pd.DataFrame | None
@@ -72,13 +74,15 @@ def window_features(
     :class:`Sampler`, whose metrics become the columns, null where a batch lacks one; or a name known to
     :func:`features.monitoring.samplers.sampler_of`, with the metrics of the first batch.
 
-    A sample at ``t`` counts for a run started at ``s`` if s - window_s <= t < s - lag_s; times are rounded to the microsecond.
-    The rate of a cumulative metric belongs to the later of its two samples: an interval that began before the window counts if it
-    ended inside; one that ends at the start does not. The earlier value is the node's last one for that metric, unless it is
-    older than ``longest_interval_s``. Min, max and mean are over all samples of all nodes: a node sampled more often weighs more.
+    A sample at ``t`` counts for a run started at ``s`` if s - window_s <= t < s - lag_s; times are rounded to the
+    microsecond. The rate of a cumulative metric belongs to the later of its two samples: an interval that began before
+    the window counts if it ended inside; one that ends at the start does not. The earlier value is the node's last one
+    for that metric, unless it is older than ``longest_interval_s``. Min, max and mean are over all samples of all
+    nodes: a node sampled more often weighs more.
 
-    Memory: the result, the last sample of each node, the buckets of a window. Raises InputError for rows back in time, missing
-    columns, null times or nodes, metrics that the sampler does not name, and runs that share a ``run_id`` or name a node twice.
+    Memory: the result, the last sample of each node, the buckets of a window. Raises InputError for rows back in time,
+    missing columns, null times or nodes, metrics that the sampler does not name, and runs that share a ``run_id`` or
+    name a node twice.
     """
     window, lag, longest = (round(value * window_kernel.SECOND) for value in (window_s, lag_s, longest_interval_s))
     if not 0 <= lag < window:

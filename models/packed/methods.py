@@ -1,9 +1,9 @@
 """The methods of registered models: they answer submissions, and are written to files.
 
-To add a method, add one class here and one line in :mod:`models.registry.candidates`. ``lightgbm`` has boosted trees, ``quantile``
-a forest; both know the features that they read. The forest's kernels are those of the simulator
-(:mod:`models.runtime.quantile_forest`): trees are learned once, leaves and calibrated levels are updated every night. The
-file is packed unchanged into registered models.
+To add a method, add one class here and one line in :mod:`models.registry.candidates`. ``lightgbm`` has boosted trees,
+``quantile`` a forest; both know the features that they read. The forest's kernels are those of the simulator
+(:mod:`models.runtime.quantile_forest`): trees are learned once, leaves and calibrated levels are updated every night.
+The file is packed unchanged into registered models.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Trees:
 
     That is the last runtime of the most similar jobs.
 
-    ``columns`` are the features that they read. ``nodes`` int64 [trees, leaves, 3] (feature, child if it is at most the threshold,
-    other child; child -1 is leaf 0) and ``thresholds`` and ``values`` float64 [trees, leaves] are as in ``models.trees``. There
-    are no trees before enough jobs have ended.
+    ``columns`` are the features that they read. ``nodes`` int64 [trees, leaves, 3] (feature, child if it is at most the
+    threshold, other child; child -1 is leaf 0) and ``thresholds`` and ``values`` float64 [trees, leaves] are as in
+    ``models.trees``. There are no trees before enough jobs have ended.
     """
 
     columns: tuple[str, ...]
@@ -117,8 +117,9 @@ class SubmissionColumns(NamedTuple):
 class Forest:
     """A quantile regression forest as of ``at_s`` (the trace's second).
 
-    ``columns`` are the features that it reads. ``links`` int64 [trees x leaves, 3], ``leaves`` float32 [trees x leaves, LEAF] and
-    ``model`` float64 are as in the kernels' ``Memory``; of ``model`` the scratch and what is behind it are left out.
+    ``columns`` are the features that it reads. ``links`` int64 [trees x leaves, 3], ``leaves`` float32 [trees x leaves,
+    LEAF] and ``model`` float64 are as in the kernels' ``Memory``; of ``model`` the scratch and what is behind it are
+    left out.
     """
 
     columns: tuple[str, ...]
@@ -136,7 +137,8 @@ class Forest:
     def predict(self, inputs: np.ndarray, submitted: SubmissionColumns) -> tuple[np.ndarray, np.ndarray]:
         """Return the most accurate points [jobs] and the quantiles of ``levels`` [jobs, levels].
 
-        Float64, whole seconds in 1..request, from ``inputs`` [jobs, columns]. Jobs without like jobs are answered as all jobs.
+        Float64, whole seconds in 1..request, from ``inputs`` [jobs, columns]. Jobs without like jobs are answered as
+        all jobs.
         """
         width, levels = len(self.columns), len(self.levels)
         memory = self.memory(np.empty((len(inputs), width + levels + 1)))
@@ -185,8 +187,8 @@ def conditional(
 ) -> np.ndarray:
     """Return quantiles of runtimes beyond ``elapsed`` seconds, float64 [jobs, wanted].
 
-    ``wanted`` are their levels. ``quantiles`` [jobs, levels] are those of whole runtimes at ``levels``. Whole seconds in 1..request; a job that has reached its
-    request gets the request at every level.
+    ``wanted`` are their levels. ``quantiles`` [jobs, levels] are those of whole runtimes at ``levels``. Whole seconds
+    in 1..request; a job that has reached its request gets the request at every level.
     """
     seconds = np.empty((len(quantiles), len(wanted)))
     _beyond(seconds, *(np.array(values, np.float64) for values in (levels, quantiles, requested, elapsed, wanted)))
@@ -213,8 +215,8 @@ DATED = (LEAVES_FILE, GROUPS)
 class Method:
     """A trained method. ``outputs`` names its answers, ``predicted_s`` first.
 
-    All are seconds in 1..request. ``optional`` are columns of a submission that help if present. ``state`` is what it has learned,
-    None for a fixed formula. It reads ``columns`` of the table ``runtime_features``.
+    All are seconds in 1..request. ``optional`` are columns of a submission that help if present. ``state`` is what it
+    has learned, None for a fixed formula. It reads ``columns`` of the table ``runtime_features``.
     """
 
     name: str
@@ -240,8 +242,8 @@ class Method:
     def predict(self, features: Columns) -> dict[str, np.ndarray]:
         """Return answers by name, float64 [jobs].
 
-        ``features`` are those of the table ``runtime_features``, of its rows or from a snapshot (``Snapshot.features``): arrays
-        by name, or a table.
+        ``features`` are those of the table ``runtime_features``, of its rows or from a snapshot
+        (``Snapshot.features``): arrays by name, or a table.
         """
         raise NotImplementedError
 

@@ -1,7 +1,7 @@
 """Score waiting jobs by a learned policy's formula; the smallest score starts first.
 
-Packed unchanged into registered models, where Queuecast is not installed: it needs only numpy and pandas. It repeats the
-arithmetic of ``sim.kernel.orders`` for many jobs at a time, and a test checks that both are equal.
+Packed unchanged into registered models, where Queuecast is not installed: it needs only numpy and pandas. It repeats
+the arithmetic of ``sim.kernel.orders`` for many jobs at a time, and a test checks that both are equal.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class PolicyPredictor:
     def predict(self, jobs: pd.DataFrame) -> pd.DataFrame:
         """Return the column ``score``, one row per job.
 
-        ``jobs`` has a column for each feature of the formula, in the units stated in the settings. Raises ValueError for a
-        missing column or value.
+        ``jobs`` has a column for each feature of the formula, in the units stated in the settings. Raises ValueError
+        for a missing column or value.
         """
         names = list(self._settings["features"])
         if absent := [name for name in names if name not in jobs]:

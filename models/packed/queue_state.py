@@ -1,8 +1,8 @@
 """The state of a queue at one time, as inputs for a job that waits in it.
 
-It is made from accounting or from a snapshot. Everything is read from the jobs that run and wait at that time, so that a live
-snapshot gives the same as accounting does later. Nothing that starts, ends or is submitted afterwards is read. Packed into
-registered models.
+It is made from accounting or from a snapshot. Everything is read from the jobs that run and wait at that time, so that
+a live snapshot gives the same as accounting does later. Nothing that starts, ends or is submitted afterwards is read.
+Packed into registered models.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ _HOUR_S, _DAY_S = 3600, 86_400
 class QueueJobs(NamedTuple):
     """Jobs in order of submission, from accounting or a snapshot.
 
-    Columns are int64 [jobs], seconds or codes. ``start`` and ``end`` are ``NOT_YET`` if not known yet. ``quantiles`` int64 [jobs,
-    levels] are those of each runtime, predicted at submission.
+    Columns are int64 [jobs], seconds or codes. ``start`` and ``end`` are ``NOT_YET`` if not known yet. ``quantiles``
+    int64 [jobs, levels] are those of each runtime, predicted at submission.
     """
 
     submit: np.ndarray
@@ -97,8 +97,8 @@ class QueueJobs(NamedTuple):
 def by_priority(priority: np.ndarray, submit: np.ndarray, aside: np.ndarray) -> np.ndarray:
     """Return the order of jobs by priority, then by submission, int64 [jobs].
 
-    0 is the first. ``priority`` float64 [jobs] is the site's, NaN where it is not known: these jobs come behind those with one.
-    Jobs ``aside`` (bool [jobs]), such as held ones, come behind all, as they keep no other job from starting.
+    0 is the first. ``priority`` float64 [jobs] is the site's, NaN where it is not known: these jobs come behind those
+    with one. Jobs ``aside`` (bool [jobs]), such as held ones, come behind all, as they keep no other job from starting.
     """
     order = np.lexsort((submit, -priority, aside))  # NaN sorts last
     rank = np.empty(len(order), np.int64)
@@ -111,9 +111,9 @@ def states(
 ) -> np.ndarray:
     """Return the state for each question, float64 [questions, features].
 
-    Question i is about job ``row[i]``, which was submitted by ``at_s[i]`` and has not started then; ``local_s`` is the local
-    clock at that second (int64 all). ``procs`` is the machine's number of processors. Jobs of a lower ``rank`` (:func:`by_priority`)
-    count as ahead; None: those submitted before.
+    Question i is about job ``row[i]``, which was submitted by ``at_s[i]`` and has not started then; ``local_s`` is the
+    local clock at that second (int64 all). ``procs`` is the machine's number of processors. Jobs of a lower ``rank``
+    (:func:`by_priority`) count as ahead; None: those submitted before.
     """
     features = np.zeros((len(row), len(FEATURES)))
     order = np.lexsort((row, at_s))

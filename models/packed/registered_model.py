@@ -1,8 +1,8 @@
 """A registered model as MLflow runs it: models from code, under a private name.
 
-That name holds the format and the SHA-256 of the content. So two versions in one process share code only if it is identical,
-changed code is not run, and no code can be mistaken for a package ``models`` of the consumer. The model's signature states its
-inputs and answers.
+That name holds the format and the SHA-256 of the content. So two versions in one process share code only if it is
+identical, changed code is not run, and no code can be mistaken for a package ``models`` of the consumer. The model's
+signature states its inputs and answers.
 """
 
 from __future__ import annotations

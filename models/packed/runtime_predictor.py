@@ -35,8 +35,9 @@ def read_method(directory: Path) -> Method:
 class Submissions:
     """Submissions as arrays, with the answers that do not come from the method.
 
-    ``columns`` has ``user procs requested_s submit_s local_s`` and the method's optional columns, with names as stored. ``age_s``
-    int64 is the submission minus the snapshot, ``user_known`` bool whether the snapshot lists the user; all are [submissions].
+    ``columns`` has ``user procs requested_s submit_s local_s`` and the method's optional columns, with names as stored.
+    ``age_s`` int64 is the submission minus the snapshot, ``user_known`` bool whether the snapshot lists the user; all
+    are [submissions].
     """
 
     columns: Mapping[str, np.ndarray]
@@ -61,10 +62,10 @@ class RuntimePredictor:
     def predict(self, submissions: pd.DataFrame, quantiles: Sequence[float] = ()) -> pd.DataFrame:
         """Answer ``submissions``, one row each.
 
-        Columns: the method's answers (``predicted_s`` first; seconds, 1..request), ``quantile_<level>_s`` for each level of
-        ``quantiles``, ``snapshot_age_s`` (submission minus snapshot) and ``user_known`` (whether the snapshot lists the user).
-        ``submissions`` have the columns of ``submitted.py``. A user that is null or not in the snapshot has no history. Raises
-        ValueError, naming row and column, for an invalid value.
+        Columns: the method's answers (``predicted_s`` first; seconds, 1..request), ``quantile_<level>_s`` for each
+        level of ``quantiles``, ``snapshot_age_s`` (submission minus snapshot) and ``user_known`` (whether the snapshot
+        lists the user). ``submissions`` have the columns of ``submitted.py``. A user that is null or not in the
+        snapshot has no history. Raises ValueError, naming row and column, for an invalid value.
         """
         snapshot = pd.Timestamp(self._at_s + self.origin_s, unit="s", tz="UTC")
         arrays = columns(submissions, self.method.optional, snapshot.tz_convert(self.timezone).tz_localize(None))
@@ -87,8 +88,9 @@ class RuntimePredictor:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return ``predicted_s`` and quantiles of jobs that have run for ``elapsed_s``.
 
-        The prediction is that at submission until the job has outlived it; then it is the median of what is left or, without
-        quantiles, the request. Quantiles are [jobs, levels]; a method without has none. ValueError for a level outside (0, 1).
+        The prediction is that at submission until the job has outlived it; then it is the median of what is left or,
+        without quantiles, the request. Quantiles are [jobs, levels]; a method without has none. ValueError for a level
+        outside (0, 1).
         """
         if not all(0 < level < 1 for level in levels):
             raise ValueError(f"quantiles: {', '.join(map(str, levels))} are not all between 0 and 1")
@@ -104,9 +106,10 @@ class RuntimePredictor:
     def submissions(self, arrays: Mapping[str, Any], unix_s: np.ndarray | None = None) -> Submissions:
         """Return checked submissions in the form that the method reads.
 
-        ``arrays`` are arrays [submissions]: ``user`` and optional names (text, else unknown), ``procs``, ``requested_s`` and
-        ``local_s`` (the site's wall clock, seconds since 1970-01-01 00:00). ``unix_s`` float64 [submissions] are Unix times of
-        submission, NaN where only the clock is known. ValueError for names stored with another key.
+        ``arrays`` are arrays [submissions]: ``user`` and optional names (text, else unknown), ``procs``,
+        ``requested_s`` and ``local_s`` (the site's wall clock, seconds since 1970-01-01 00:00). ``unix_s`` float64
+        [submissions] are Unix times of submission, NaN where only the clock is known. ValueError for names stored with
+        another key.
         """
         submit = as_unix_s(arrays["local_s"], self._zone) - self.origin_s
         if unix_s is not None:

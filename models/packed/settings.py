@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 3
-"""Version of a model's files. In format 1 a variability model had one cutoff, chosen on folds that shared the machine's state. In
-format 2 a runtime model had features of its own."""
+"""Version of a model's files. In format 1 a variability model had one cutoff, chosen on folds that shared the machine's
+state. In format 2 a runtime model had features of its own."""
 SETTINGS = "model.json"
 
 

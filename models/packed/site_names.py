@@ -1,8 +1,8 @@
 """Names that are stored hashed with a site's key: users, groups, executables.
 
-A stored name is the HMAC-SHA256 of the name with the key ($QUEUECAST_HASH_KEY), its first 16 hex digits. The key itself is never
-stored; its check value is stored with the hashed names, so that another key is detected. A name that already looks like a stored
-name is not hashed again. Packed into registered models.
+A stored name is the HMAC-SHA256 of the name with the key ($QUEUECAST_HASH_KEY), its first 16 hex digits. The key itself
+is never stored; its check value is stored with the hashed names, so that another key is detected. A name that already
+looks like a stored name is not hashed again. Packed into registered models.
 """
 
 from __future__ import annotations

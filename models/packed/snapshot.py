@@ -71,10 +71,11 @@ class UserSnapshot:
     def features(self, submissions: Columns) -> dict[str, np.ndarray]:
         """Return the features of submissions by name, float64 [submissions], NaN where missing.
 
-        ``submissions`` are arrays by name, or a table: ``user`` (str; null or unknown: no history), ``procs``, ``requested_s``,
-        ``submit_s`` (seconds from the trace's origin), ``local_s`` (wall clock, seconds since 1970-01-01 00:00) and, if known,
-        ``group`` and ``executable``. Jobs running at the snapshot count as still running, so elapsed times and breaks grow with
-        the clock. A submission from before the snapshot is answered as at its instant.
+        ``submissions`` are arrays by name, or a table: ``user`` (str; null or unknown: no history), ``procs``,
+        ``requested_s``, ``submit_s`` (seconds from the trace's origin), ``local_s`` (wall clock, seconds since
+        1970-01-01 00:00) and, if known, ``group`` and ``executable``. Jobs running at the snapshot count as still
+        running, so elapsed times and breaks grow with the clock. A submission from before the snapshot is answered as
+        at its instant.
         """
         nobody = len(self._row)
         row = np.array([self._row.get(user, nobody) for user in submissions["user"].tolist()], np.intp)

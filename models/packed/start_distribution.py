@@ -1,9 +1,9 @@
 """Distributions of waits without Queuecast: chances by time, boosted trees, calibration.
 
-A wait is counted from the time of the question. Its distribution is the chance that the job has started by each of ``EDGES_S``. A
-model gives for each bin between two edges the chance that a job still waiting at its beginning starts within it (a hazard in
-discrete time; Cox 1972, section 3; Singer & Willett 1993). So jobs that still wait can be learned from up to now, and
-distributions are monotone. Packed into registered models: numpy alone.
+A wait is counted from the time of the question. Its distribution is the chance that the job has started by each of
+``EDGES_S``. A model gives for each bin between two edges the chance that a job still waiting at its beginning starts
+within it (a hazard in discrete time; Cox 1972, section 3; Singer & Willett 1993). So jobs that still wait can be
+learned from up to now, and distributions are monotone. Packed into registered models: numpy alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _DAYS = (1.25, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 14, 28, 60)
 EDGES_S = np.array([*(60 * minute for minute in _MINUTES), *(86_400 * day for day in _DAYS)], np.float64)
 """Bin edges, seconds of waiting; a job that waits longer than the last edge counts as starting then.
 
-Many schedulers start jobs in passes of a minute: of ALCF Theta's jobs that waited longer, one in seven started within 105 s. Bins
-that are wider than that hold too much at their beginning."""
+Many schedulers start jobs in passes of a minute: of ALCF Theta's jobs that waited longer, one in seven started within
+105 s. Bins that are wider than that hold too much at their beginning."""
 AT_ONCE = 1
 """Index of the edge up to which a job counts as starting at once: a minute."""
 CHANCES_S = {"10m": 600, "1h": 3_600, "4h": 14_400, "24h": 86_400}
@@ -29,7 +29,8 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 SCENARIOS = 16
 """Number of scenarios; a model reads a job's start in each."""
 _BLUR, _BEYOND_S = 0.25, 60.0
-"""Blur of a scenario's start: its width in the logarithm of seconds, and the seconds added before taking it. Not tuned."""
+"""Blur of a scenario's start: its width in the logarithm of seconds, and the seconds added before taking it. Not
+tuned."""
 _DOUBT = 0.5
 """Weight of an uninformed distribution, in scenarios."""
 _AT_ONCE = 32
@@ -100,9 +101,10 @@ def hazards(chances: np.ndarray) -> np.ndarray:
 def rows_of(states: np.ndarray, plans: np.ndarray, scenarios: np.ndarray | None, job: np.ndarray, bins: np.ndarray) -> np.ndarray:
     """Return the trees' inputs for ``job`` in ``bins``, float64 [rows, columns].
 
-    ``states`` float64 [jobs, features]; ``plans`` float64 [jobs, plans] are waits by simple plans; ``scenarios`` float64 [jobs,
-    ``SCENARIOS``] are starts in scenarios, or None. ``job`` and ``bins`` are int64 [rows]. Columns beside the state: the bin, its
-    edge relative to each plan and, with scenarios, their quantiles and log odds in the bin.
+    ``states`` float64 [jobs, features]; ``plans`` float64 [jobs, plans] are waits by simple plans; ``scenarios``
+    float64 [jobs, ``SCENARIOS``] are starts in scenarios, or None. ``job`` and ``bins`` are int64 [rows]. Columns
+    beside the state: the bin, its edge relative to each plan and, with scenarios, their quantiles and log odds in the
+    bin.
     """
     edge = np.log1p(EDGES_S[bins])
     parts = [states[job], bins[:, None].astype(np.float64)]
@@ -126,7 +128,8 @@ def of_odds(odds: np.ndarray) -> np.ndarray:
 def leaves_of(nodes: np.ndarray, thresholds: np.ndarray, features: np.ndarray) -> np.ndarray:
     """Return the leaf of each job in each tree, int64 [jobs, trees].
 
-    ``nodes`` int64 [trees, leaves, 3] are (feature, child if it is at most the threshold, other child); child -1 is leaf 0.
+    ``nodes`` int64 [trees, leaves, 3] are (feature, child if it is at most the threshold, other child); child -1 is
+    leaf 0.
     """
     tree, row = np.arange(len(nodes)), np.arange(len(features))[:, None]
     node = np.where(nodes[:, 0, 0] < 0, -1, 0) + 0 * row
@@ -183,9 +186,10 @@ _BETWEEN = np.stack([np.interp(np.arange(len(EDGES_S)), (*PINNED, _FREE_FROM), r
 class Calibration:
     """How recent chances compare with outcomes, for jobs that start at once or wait.
 
-    The odds of starting by each of the first edges of ``PINNED`` are raised to ``slope`` and multiplied by exp(``shift``), both
-    float64 [edges]. Among the jobs that waited, a chance given as ``forecast`` came true with frequency ``came``; both are
-    float64 [points] and rise from 0 to 1. Between pinned edges the move of the odds is interpolated.
+    The odds of starting by each of the first edges of ``PINNED`` are raised to ``slope`` and multiplied by
+    exp(``shift``), both float64 [edges]. Among the jobs that waited, a chance given as ``forecast`` came true with
+    frequency ``came``; both are float64 [points] and rise from 0 to 1. Between pinned edges the move of the odds is
+    interpolated.
     """
 
     shift: np.ndarray

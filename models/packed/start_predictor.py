@@ -20,7 +20,8 @@ from .submitted import earliest_clock_s, read_queue
 ARRAYS = "starts.npz"
 """File of the trees and of their calibration."""
 STATE, BOTH, POOLED = "state", "both", "pooled"
-"""Inputs of a model: the queue's state alone; scenarios too; the mean of the latter and the scenarios' own distribution."""
+"""Inputs of a model: the queue's state alone; scenarios too; the mean of the latter and the scenarios' own
+distribution."""
 HAZARD, RECENT = "hazard", "recent"
 """Methods: boosted trees; or the recent waits of jobs that fit and of others, and nothing else."""
 EASY, SLURM = "EASY", "Slurm"
@@ -37,10 +38,11 @@ CHANCES = tuple(f"chance_{name}" for name in CHANCES_S)
 class StartModel:
     """What a version learned by ``trained_s``, with calibration by ``at_s``.
 
-    Both are seconds from the trace's origin. ``columns`` are those of the state; ``plans`` are the indices of the columns that
-    are waits by a simple plan. ``trees`` and ``calibrations`` are by inputs: ``STATE``, and the better kind with scenarios, if
-    any. ``recent`` is float64 [fits or not, edges], used without trees. ``ahead`` names the simulation of the scenarios. Of the
-    site: ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
+    Both are seconds from the trace's origin. ``columns`` are those of the state; ``plans`` are the indices of the
+    columns that are waits by a simple plan. ``trees`` and ``calibrations`` are by inputs: ``STATE``, and the better
+    kind with scenarios, if any. ``recent`` is float64 [fits or not, edges], used without trees. ``ahead`` names the
+    simulation of the scenarios. Of the site: ``procs`` of the machine (0: unknown), ``origin_unix_s`` and ``timezone``
+    as in ``features.clock``.
     """
 
     method: str
@@ -76,7 +78,8 @@ class StartModel:
     def chances(self, states: np.ndarray, scenarios: np.ndarray | None = None) -> np.ndarray:
         """Return calibrated distributions of waits, float64 [jobs, edges].
 
-        ``states`` float64 [jobs, columns]; ``scenarios`` float64 [jobs, ``SCENARIOS``] ascending, None if none were simulated.
+        ``states`` float64 [jobs, columns]; ``scenarios`` float64 [jobs, ``SCENARIOS``] ascending, None if none were
+        simulated.
         """
         return self.calibrated(self.reads(scenarios), self.raw(states, scenarios))
 
@@ -152,8 +155,9 @@ class StartPredictor:
     def predict(self, queue: pd.DataFrame) -> pd.DataFrame:
         """Return quantiles of each waiting job's wait, and chances to have started.
 
-        They have one row per row of ``queue``, which has the columns of ``submitted.py``. The answers of jobs that run are NaN;
-        ``snapshot_age_s`` is that of all. Scenarios are not simulated. ValueError, naming row and column, for an invalid value.
+        They have one row per row of ``queue``, which has the columns of ``submitted.py``. The answers of jobs that run
+        are NaN; ``snapshot_age_s`` is that of all. Scenarios are not simulated. ValueError, naming row and column, for
+        an invalid value.
         """
         model = self.model
         origin_s, zone = (0, None) if model.origin_unix_s is None else (model.origin_unix_s, model.timezone)

@@ -1,14 +1,15 @@
 """Read a consumer's raw submissions, or a whole queue, into the arrays that models take.
 
-Of a submission, ``procs`` and ``requested_s`` are whole numbers from 1. The others are optional: ``user`` and, if the method reads
-them, ``group`` and ``executable`` are text, null if unknown; ``submit_time`` is a timestamp, the site's wall clock without a zone;
-``elapsed_s`` is the seconds that the job has run, at most its request.
+Of a submission, ``procs`` and ``requested_s`` are whole numbers from 1. The others are optional: ``user`` and, if the
+method reads them, ``group`` and ``executable`` are text, null if unknown; ``submit_time`` is a timestamp, the site's
+wall clock without a zone; ``elapsed_s`` is the seconds that the job has run, at most its request.
 
-A row of a queue is a job that runs or waits. It has ``procs``, ``requested_s``, ``submit_time`` and ``start_time``, which is null
-for a job that waits. Optional are the texts ``job_id``, ``user``, ``queue``, ``account`` and ``reason`` (squeue's word for why a
-job waits: held jobs are ahead of none), null if unknown, the site's ``priority`` of a job (null or left out: jobs submitted before
-stand ahead), the predicted median of the runtime ``predicted_50_s`` (null or left out: the request), and ``at_time``, the moment
-of the question (left out: the latest time). Packed unchanged into registered models.
+A row of a queue is a job that runs or waits. It has ``procs``, ``requested_s``, ``submit_time`` and ``start_time``,
+which is null for a job that waits. Optional are the texts ``job_id``, ``user``, ``queue``, ``account`` and ``reason``
+(squeue's word for why a job waits: held jobs are ahead of none), null if unknown, the site's ``priority`` of a job
+(null or left out: jobs submitted before stand ahead), the predicted median of the runtime ``predicted_50_s`` (null or
+left out: the request), and ``at_time``, the moment of the question (left out: the latest time). Packed unchanged into
+registered models.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _YEARS_10_S = 10 * _YEAR_S
 def columns(table: pd.DataFrame, optional: Sequence[str], now: pd.Timestamp) -> dict[str, Any]:
     """Return checked submissions as arrays by name: the module's columns, with ``optional``.
 
-    ``submit_time`` becomes ``local_s``: seconds since 1970-01-01 00:00 of the wall clock; ``now`` is that of jobs without one. ValueError
-    names row and column.
+    ``submit_time`` becomes ``local_s``: seconds since 1970-01-01 00:00 of the wall clock; ``now`` is that of jobs
+    without one. ValueError names row and column.
     """
     arrays: dict[str, Any] = {name: _texts(table, name) for name in optional if name in table}
     arrays["user"] = _texts(table, "user") if "user" in table else np.full(len(table), None, object)
@@ -115,7 +116,8 @@ ASIDE = {
     "refused": "(QOS|Account)NotAllowed|Invalid(QOS|Account)|Constraints|Reservation(Deleted|Invalid|.* has ended)",
     "request": r"(QOS|Assoc)?Max\w*Per(Job|Node|Limit)|QOSMin|Partition(Node|Time)Limit|PartitionConfig|(Association|QOS)TimeLimit",
 }
-"""Beginnings of Slurm's words for jobs that could not start if all others had, by their class; the first that fits counts."""
+"""Beginnings of Slurm's words for jobs that could not start if all others had, by their class; the first that fits
+counts."""
 _ANY_ASIDE = re.compile("|".join(f"(?:{pattern})" for pattern in ASIDE.values()))
 
 
@@ -137,8 +139,8 @@ class QueueSnapshot(NamedTuple):
 def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: int) -> QueueSnapshot:
     """Return a consumer's queue, checked.
 
-    ``procs`` are the machine's processors, ``zone`` is that of its wall clock, on which ``earliest_s`` is the earliest plausible
-    time. Jobs submitted in the same second count in the order of rows. ValueError names row and column.
+    ``procs`` are the machine's processors, ``zone`` is that of its wall clock, on which ``earliest_s`` is the earliest
+    plausible time. Jobs submitted in the same second count in the order of rows. ValueError names row and column.
     """
     if absent := [name for name in REQUIRED if name not in table]:
         raise ValueError(f"column {absent[0]} is missing: the model asks for {', '.join(REQUIRED)}")

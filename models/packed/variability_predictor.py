@@ -1,7 +1,7 @@
 """Predict whether jobs vary, from a registered classifier's settings and plain arrays.
 
-Packed unchanged into registered models, where Queuecast is not installed: it needs only numpy and pandas. It repeats the walk of
-``models.variability.compiled_classifiers``, many rows at a time, and a test checks that both are equal.
+Packed unchanged into registered models, where Queuecast is not installed: it needs only numpy and pandas. It repeats
+the walk of ``models.variability.compiled_classifiers``, many rows at a time, and a test checks that both are equal.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ class VariabilityPredictor:
     def predict(self, jobs: pd.DataFrame) -> pd.DataFrame:
         """Tell whether each row of ``jobs`` varies, by probabilities and by the cutoff [rows].
 
-        Columns: probability of each class (``probability_0`` ...), ``predicted_class`` (the likeliest) and ``predicted_to_vary``
-        (by the cutoff). ``jobs`` has the model's columns; a missing value (NaN) counts as the median of the training part. With
-        ``application`` (text) also ``varies_above_s``, the runtime from which a run of it counts as varying, NaN for an unknown
-        application. Raises ValueError, naming row and column, for an invalid value.
+        Columns: probability of each class (``probability_0`` ...), ``predicted_class`` (the likeliest) and
+        ``predicted_to_vary`` (by the cutoff). ``jobs`` has the model's columns; a missing value (NaN) counts as the
+        median of the training part. With ``application`` (text) also ``varies_above_s``, the runtime from which a run
+        of it counts as varying, NaN for an unknown application. Raises ValueError, naming row and column, for an
+        invalid value.
         """
         table = self._table(jobs)
         table = np.where(np.isnan(table), self._arrays["fills"], table)

@@ -1,13 +1,15 @@
 """Predictions as served: by the model and snapshot of the night before the submission.
 
-With histories up to the second of each submission a model looks better than in service, where the user's jobs that ended since
-the night are unknown (4 to 5 points of accuracy on KTH-SP2 and SDSC-SP2). Here every job is answered from the accounting of the
-last night before its submission: the jobs that had ended by then. Accounting lists only ended jobs, so there are no running ones.
+With histories up to the second of each submission a model looks better than in service, where the user's jobs that
+ended since the night are unknown (4 to 5 points of accuracy on KTH-SP2 and SDSC-SP2). Here every job is answered from
+the accounting of the last night before its submission: the jobs that had ended by then. Accounting lists only ended
+jobs, so there are no running ones.
 
-The jobs that judge a model are the last to end, counted back from the last submission (:func:`judged_window`). A champion's
-accuracy and under-prediction are compared with those at its promotion (:func:`performance_drift`). Both means come with a
-standard error that treats jobs of one user on one day as one cluster (:func:`models.registry.promotion.clustered_mean`). The
-difference of two windows is judged by Student's t at ``FALSE_ALARMS``, one-sided: only a worse value is reported.
+The jobs that judge a model are the last to end, counted back from the last submission (:func:`judged_window`). A
+champion's accuracy and under-prediction are compared with those at its promotion (:func:`performance_drift`). Both
+means come with a standard error that treats jobs of one user on one day as one cluster
+(:func:`models.registry.promotion.clustered_mean`). The difference of two windows is judged by Student's t at
+``FALSE_ALARMS``, one-sided: only a worse value is reported.
 """
 
 from __future__ import annotations
@@ -29,14 +31,16 @@ from models.registry.promotion import FEWEST_CLUSTERS, FEWEST_JOBS, JUDGED_DAYS,
 from models.runtime.evaluation import accuracy
 
 STRAGGLERS = 7
-"""Max days between a judging job's submission and the judged window; the few jobs that waited and ran longer do not judge."""
+"""Max days between a judging job's submission and the judged window; the few jobs that waited and ran longer do not
+judge."""
 
 
 @dataclass(frozen=True)
 class JudgedWindow:
     """The judging jobs ended after ``since_s`` and were submitted from ``first_s`` on.
 
-    Each is predicted as of the night before it. ``last_s`` is the last submission; all are seconds from the trace's origin.
+    Each is predicted as of the night before it. ``last_s`` is the last submission; all are seconds from the trace's
+    origin.
     """
 
     since_s: int
@@ -60,9 +64,9 @@ class JudgedWindow:
 def judged_window(submit_s: np.ndarray, end_s: np.ndarray) -> JudgedWindow:
     """Return the judged window of jobs submitted at ``submit_s`` and ended at ``end_s``.
 
-    Both int64 [jobs]. It begins ``JUDGED_DAYS`` days before the last submission, or earlier if fewer than ``FEWEST_JOBS`` jobs
-    have ended since. It is not counted from the last end, because one long job after the last submission could leave no others in
-    it.
+    Both int64 [jobs]. It begins ``JUDGED_DAYS`` days before the last submission, or earlier if fewer than
+    ``FEWEST_JOBS`` jobs have ended since. It is not counted from the last end, because one long job after the last
+    submission could leave no others in it.
     """
     last, fewest = int(submit_s.max()), min(FEWEST_JOBS, len(submit_s))
     since = min(last - JUDGED_DAYS * DAY_S, int(np.partition(end_s, -fewest)[-fewest]) - 1)
@@ -74,9 +78,11 @@ def judged_window(submit_s: np.ndarray, end_s: np.ndarray) -> JudgedWindow:
 REMEMBERED_NIGHTS = 10
 """Nights whose models are kept. Few jobs take longer; for those a model is trained again."""
 Models = dict[tuple[str, int], Method]
-"""Trained methods by name and instant of their night: training is most of a night's cost, and the next nights need them again."""
+"""Trained methods by name and instant of their night: training is most of a night's cost, and the next nights need them
+again."""
 ServedBy = Callable[[int, np.ndarray], Iterable[tuple[np.ndarray, str, Method]]]
-"""Takes a night and jobs ``rows`` submitted after it; returns the models that answered, as (mask [rows], version, method)."""
+"""Takes a night and jobs ``rows`` submitted after it; returns the models that answered, as (mask [rows], version,
+method)."""
 
 
 CHAMPION = "champion"
@@ -120,8 +126,8 @@ def serve(
 ) -> pd.DataFrame:
     """Answer the jobs ``rows`` with a trained ``method``, each from the night before it.
 
-    One row per job, in the same order. ``instants`` are the nights, ascending, the first no later than any submission. Columns
-    are the method's outputs, seconds. One pass refreshes the method through all nights.
+    One row per job, in the same order. ``instants`` are the nights, ascending, the first no later than any submission.
+    Columns are the method's outputs, seconds. One pass refreshes the method through all nights.
     """
     submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]
     night = np.searchsorted(np.asarray(instants, np.int64), submit, side="right") - 1
@@ -157,12 +163,12 @@ def predict_served(
 ) -> pd.DataFrame:
     """Return the answers that were or would have been served to the jobs ``rows``.
 
-    One row per job, in the order of ``rows``; all submitted at or after ``instants[0]``. Columns: ``job_id submit_s end_s
-    runtime_s user`` of the job, ``at_s`` (the night's instant), ``requested``, and for each of ``names`` the seconds predicted by
-    that night's model from its snapshot; ``champion`` (NaN without one) and ``champion_version``. Quantiles are in
-    ``<name>_80_s`` and the like (:func:`quantile_columns`), NaN for a champion without. No model has seen the job it predicts,
-    nor anything that ended after its night. ``instants`` ascend. ``models`` holds models trained before; those of the last
-    nights trained now are added to it.
+    One row per job, in the order of ``rows``; all submitted at or after ``instants[0]``. Columns:
+    ``job_id submit_s end_s runtime_s user`` of the job, ``at_s`` (the night's instant), ``requested``, and for each of
+    ``names`` the seconds predicted by that night's model from its snapshot; ``champion`` (NaN without one) and
+    ``champion_version``. Quantiles are in ``<name>_80_s`` and the like (:func:`quantile_columns`), NaN for a champion
+    without. No model has seen the job it predicts, nor anything that ended after its night. ``instants`` ascend.
+    ``models`` holds models trained before; those of the last nights trained now are added to it.
     """
     models = {} if models is None else models
     submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]
@@ -254,7 +260,8 @@ def recorded_means(tags: Mapping[str, str]) -> dict[str, Mean]:
 def performance_drift(now: Mapping[str, Mean], then: Mapping[str, Mean], jobs: int) -> pd.DataFrame:
     """Return one row for each of :data:`MEASURES`.
 
-    Columns ``measure then now limit jobs drifted note``; ``limit`` is the worst value that chance allows, NaN without verdict.
+    Columns ``measure then now limit jobs drifted note``; ``limit`` is the worst value that chance allows, NaN without
+    verdict.
     """
     rows = []
     for name, worse in MEASURES.items():

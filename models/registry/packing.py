@@ -1,7 +1,7 @@
 """Fill a directory with the parts of a registered model; read its data again.
 
-The parts are a script, packed code and data. The code is for consumers without Queuecast. Code from a registry may have any
-origin: this process never runs it.
+The parts are a script, packed code and data. The code is for consumers without Queuecast. Code from a registry may have
+any origin: this process never runs it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _SHARED = (
     "models/runtime/quantile_forest.py",
     "models/trees.py",
 )
-"""Files that compute features and answers here and in a registered model. They import only each other, numpy and ``jit``."""
+"""Files that compute features and answers here and in a registered model. They import only each other, numpy and
+``jit``."""
 _IMPORT = re.compile(r"^from (?:features|models)\.(?:\w+\.)*(\w+) import", re.MULTILINE)
 SCRIPT = "registered_model.py"
 """The file of a version that MLflow runs."""
@@ -117,9 +118,9 @@ def data_hash(directory: Path) -> str:
 def version_data(name: str, number: str, kind: str, wrong: str = "does not load") -> Iterator[Path]:
     """Yield the directory of a version's data; none of its code runs.
 
-    It is the directory that ``packing.assemble`` filled for a model of ``kind``. Raises Damaged with the text ``wrong`` if data or
-    code differ from what was packed, a file is missing, or the body of the ``with`` fails on the data, and InputError if MLflow
-    or the artifact store does not answer.
+    It is the directory that ``packing.assemble`` filled for a model of ``kind``. Raises Damaged with the text ``wrong``
+    if data or code differ from what was packed, a file is missing, or the body of the ``with`` fails on the data, and
+    InputError if MLflow or the artifact store does not answer.
     """
     try:
         with _fetched(name, number, kind) as home:

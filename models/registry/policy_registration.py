@@ -1,7 +1,7 @@
 """The content of a version of ``policy-<trace>``, and how to register and load it.
 
-A version holds the policy's file, byte for byte, and what consumers need to score jobs without Queuecast. Here it is read as
-data.
+A version holds the policy's file, byte for byte, and what consumers need to score jobs without Queuecast. Here it is
+read as data.
 """
 
 import math
@@ -99,7 +99,8 @@ def gain(policy: PolicyFile) -> str:
 def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
     """Read the policy ``name`` at ``alias``; InputError if it is missing or unreadable.
 
-    ``name`` is ``policy-<trace>``, ``alias`` may be a version's number. The version's code is not run; its hashes are verified.
+    ``name`` is ``policy-<trace>``, ``alias`` may be a version's number. The version's code is not run; its hashes are
+    verified.
     """
     number = readable_version(tracking, name, alias)
     with version_data(name, number, POLICY.name, "is no policy that this Queuecast reads") as directory:

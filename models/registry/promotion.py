@@ -1,39 +1,42 @@
 """The rule by which a challenger replaces the champion, from numbers alone.
 
-The challenger is a method, trained anew every night. A job's predictions are those of the night before its submission: the
-champion's by its model and the challenger's by its method trained that night, both from that night's snapshot. No job judges a
-model that was trained on it. Every job that was submitted after the champion was trained judges once: on the day on which it
-ended. The challenger is promoted if
+The challenger is a method, trained anew every night. A job's predictions are those of the night before its submission:
+the champion's by its model and the challenger's by its method trained that night, both from that night's snapshot. No
+job judges a model that was trained on it. Every job that was submitted after the champion was trained judges once: on
+the day on which it ended. The challenger is promoted if
 
 * the evidence that it is better by more than ``TIE`` reaches candidates / ``LEVEL``;
-* at least ``FEWEST_JOBS`` of the jobs that ended in the last ``JUDGED_DAYS`` days judge, and over these its mean accuracy is higher by more than ``TIE``;
+* at least ``FEWEST_JOBS`` of the jobs that ended in the last ``JUDGED_DAYS`` days judge, and over these its mean
+  accuracy is higher by more than ``TIE``;
 * its share of under-predicted jobs is at most ``UNDERPREDICTION_MARGIN`` above the champion's;
 * if both have quantiles, the challenger's are no worse by more than margins (:func:`of_quantiles`).
 
-The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's
-jobs resemble each other, so a burst of a thousand counts as one observation. Assumptions for an equal challenger: given the past,
-and given which users' jobs end on a day, the expectation of the units is at most 0 on average since each starting time, and users
-of one day err independently. Then the chance that an equal challenger, or one of several (Bonferroni), is ever promoted over a
-champion is at most ``LEVEL``, whatever the number of nights. The evidence starts anew with every champion.
+The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a
+user's jobs resemble each other, so a burst of a thousand counts as one observation. Assumptions for an equal
+challenger: given the past, and given which users' jobs end on a day, the expectation of the units is at most 0 on
+average since each starting time, and users of one day err independently. Then the chance that an equal challenger, or
+one of several (Bonferroni), is ever promoted over a champion is at most ``LEVEL``, whatever the number of nights. The
+evidence starts anew with every champion.
 
-The mean difference over the last days is also shown with an interval, which decides nothing: jobs of one user and day of
-submission count as one observation (cluster-robust variance, Liang & Zeger 1986), with Student's t; with several candidates its
-level is Bonferroni's. The last two conditions can only keep the champion, so they add nothing to the chance of a wrong
-promotion, and their intervals need no validity over all nights.
+The mean difference over the last days is also shown with an interval, which decides nothing: jobs of one user and day
+of submission count as one observation (cluster-robust variance, Liang & Zeger 1986), with Student's t; with several
+candidates its level is Bonferroni's. The last two conditions can only keep the champion, so they add nothing to the
+chance of a wrong promotion, and their intervals need no validity over all nights.
 
-The evidence is anytime-valid: it bets that a mean is above 0, and may be read every night.
-A gambler starts with 1 and stakes on every unit x in [-1, 1] a constant share s of the wealth. The wealth, the product of 1 + s
-x, is the evidence that x is above 0 in the mean (Waudby-Smith & Ramdas, "Estimating means of bounded random variables by
-betting", JRSS B 86(1), 2024; Ramdas, Grünwald, Vovk & Shafer, "Game-theoretic statistics and safe anytime-valid inference",
-Statistical Science 38(4), 2023). If each x is at most 0 in expectation given all before it, the wealth is a nonnegative
-supermartingale, and the chance that it ever reaches 1 / level is at most the level (Ville 1939), however often it is read. The
-same holds for a mean of such products with fixed weights. Here it is over the :data:`STAKES`, as the best is unknown, and over
-starts every :data:`EPOCH_DAYS` days, as a mean may rise after a long time below 0 (Shin, Ramdas & Rinaldo, "E-detectors", 2024).
+The evidence is anytime-valid: it bets that a mean is above 0, and may be read every night. A gambler starts with 1 and
+stakes on every unit x in [-1, 1] a constant share s of the wealth. The wealth, the product of 1 + s x, is the evidence
+that x is above 0 in the mean (Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting", JRSS B
+86(1), 2024; Ramdas, Grünwald, Vovk & Shafer, "Game-theoretic statistics and safe anytime-valid inference", Statistical
+Science 38(4), 2023). If each x is at most 0 in expectation given all before it, the wealth is a nonnegative
+supermartingale, and the chance that it ever reaches 1 / level is at most the level (Ville 1939), however often it is
+read. The same holds for a mean of such products with fixed weights. Here it is over the :data:`STAKES`, as the best is
+unknown, and over starts every :data:`EPOCH_DAYS` days, as a mean may rise after a long time below 0 (Shin, Ramdas &
+Rinaldo, "E-detectors", 2024).
 
-Since stakes are constant, not every expectation need be at most 0. With expectations m given the past, the wealth is at most a
-martingale times exp(s sum m): the bound holds for all times at which the sum since the start is at most 0, whatever its terms
-(time-varying means as in Howard, Ramdas, McAuliffe & Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences",
-Annals of Statistics 49(2), 2021).
+Since stakes are constant, not every expectation need be at most 0. With expectations m given the past, the wealth is at
+most a martingale times exp(s sum m): the bound holds for all times at which the sum since the start is at most 0,
+whatever its terms (time-varying means as in Howard, Ramdas, McAuliffe & Sekhon, "Time-uniform, nonparametric,
+nonasymptotic confidence sequences", Annals of Statistics 49(2), 2021).
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ from features.clock import DAY_S
 from models.runtime.evaluation import accuracy, pinball
 
 STAKES = (0.05, 0.15, 0.45, 0.9)
-"""The best of four sets: shortest detection of gains of 3 and 5 points in simulated years (docs/studies/promotion.md)."""
+"""The best of four sets: shortest detection of gains of 3 and 5 points in simulated years
+(docs/studies/promotion.md)."""
 EPOCH_DAYS = 14
 """As long as the window of days that nights show. In simulations 28 did as well, and never restarting did worse."""
 
@@ -57,7 +61,8 @@ EPOCH_DAYS = 14
 def log_growth(units: np.ndarray, day: np.ndarray, days: int) -> np.ndarray:
     """Return the log growth of each stake's wealth by day, float64 [days, stakes].
 
-    ``units`` float64 [units] above -1 / max(STAKES), ``day`` int [units] in 0..days-1. The order of units does not matter.
+    ``units`` float64 [units] above -1 / max(STAKES), ``day`` int [units] in 0..days-1. The order of units does not
+    matter.
     """
     return np.column_stack([np.bincount(day, np.log1p(stake * units), days) for stake in STAKES])
 
@@ -65,9 +70,9 @@ def log_growth(units: np.ndarray, day: np.ndarray, days: int) -> np.ndarray:
 def log_evidence(growth: np.ndarray, known_from: int = 0) -> np.ndarray:
     """Return the log evidence after each day, float64 [..., days].
 
-    ``growth`` comes from :func:`log_growth`, float64 [..., days, stakes]. The k-th starting time, from 0, has the weight 1 /
-    ((k+1)(k+2)); the weight of later starts is kept as wealth 1. If the days before ``known_from`` are unknown, earlier starts
-    are dropped: the result is below the whole evidence, and as valid.
+    ``growth`` comes from :func:`log_growth`, float64 [..., days, stakes]. The k-th starting time, from 0, has the
+    weight 1 / ((k+1)(k+2)); the weight of later starts is kept as wealth 1. If the days before ``known_from`` are
+    unknown, earlier starts are dropped: the result is below the whole evidence, and as valid.
     """
     days = growth.shape[-2]
     wealth = np.cumsum(growth, axis=-2)
@@ -158,8 +163,8 @@ class Evidence:
 def evidence(units: np.ndarray, day: np.ndarray, days: int, candidates: int = 1, known_from: int = 0) -> Evidence:
     """Return the evidence of ``units``, float64 [units] in [-1 - TIE, 1].
 
-    ``day`` int [units] are their days, of which the first ``days`` are over. ``candidates`` share the level. Units of days that
-    are not over do not count yet; ``known_from`` as in :func:`models.registry.promotion.log_evidence`.
+    ``day`` int [units] are their days, of which the first ``days`` are over. ``candidates`` share the level. Units of
+    days that are not over do not count yet; ``known_from`` as in :func:`models.registry.promotion.log_evidence`.
     """
     over = day < days
     needed = max(candidates, 1) / LEVEL
@@ -180,9 +185,9 @@ def served_evidence(
 ) -> Evidence:
     """Return the evidence of paired differences of accuracy, float64 [jobs], at ``until_s``.
 
-    Jobs were submitted after ``trained_until_s``. ``user`` int [jobs] (code, -1 for unknown) and ``end_s`` int [jobs]. Days count
-    from the champion's training, so that the units of a day that is over are the same on every later night. ``known_from_s`` is
-    the instant from which on all ends are given, if it is later than the training.
+    Jobs were submitted after ``trained_until_s``. ``user`` int [jobs] (code, -1 for unknown) and ``end_s`` int [jobs].
+    Days count from the champion's training, so that the units of a day that is over are the same on every later night.
+    ``known_from_s`` is the instant from which on all ends are given, if it is later than the training.
     """
     first_s = trained_until_s + SETTLING_DAYS * DAY_S
     day = (end_s - first_s - 1) // DAY_S
@@ -197,9 +202,9 @@ def served_evidence(
 class Comparison:
     """Challenger against champion on the same ``jobs`` jobs or runs.
 
-    Their mean scores, and the paired difference with the interval from ``low`` to ``high``. A kind of model adds further
-    comparisons as text: ``too_few`` (why nothing can be decided, empty if it can), ``numbers`` and ``against`` (reasons against
-    the challenger).
+    Their mean scores, and the paired difference with the interval from ``low`` to ``high``. A kind of model adds
+    further comparisons as text: ``too_few`` (why nothing can be decided, empty if it can), ``numbers`` and ``against``
+    (reasons against the challenger).
     """
 
     jobs: int
@@ -309,11 +314,11 @@ def of_quantiles(
 ) -> list[str]:
     """Return reasons against the challenger's quantiles; empty without common levels.
 
-    Quantiles are float64 seconds [jobs] by level; only jobs with all quantiles count. The upper limit of the paired difference
-    must lie below a margin. It is one-sided at ``CONFIDENCE``, with jobs of one user and day as one observation. For the pinball
-    loss, averaged over the levels, the margin is ``PINBALL_MARGIN`` of the champion's. For calibration it is
-    ``CALIBRATION_MARGIN`` at each level, on the share of jobs that run at most as long, towards the side of the level on which
-    the challenger's share lies.
+    Quantiles are float64 seconds [jobs] by level; only jobs with all quantiles count. The upper limit of the paired
+    difference must lie below a margin. It is one-sided at ``CONFIDENCE``, with jobs of one user and day as one
+    observation. For the pinball loss, averaged over the levels, the margin is ``PINBALL_MARGIN`` of the champion's. For
+    calibration it is ``CALIBRATION_MARGIN`` at each level, on the share of jobs that run at most as long, towards the
+    side of the level on which the challenger's share lies.
     """
     levels = [level for level in champion if level in challenger]
     if not levels:

@@ -1,7 +1,8 @@
 """Log models to MLflow, register ``<kind>-<subject>``, rank candidates, move aliases.
 
-A :class:`Kind` and the :class:`Content` of a version hold what differs between models of runtimes, starts, variability and
-policies: each has a file ``<kind>_registration.py``. All champions but the first are chosen by ``models.registry.promotion``.
+A :class:`Kind` and the :class:`Content` of a version hold what differs between models of runtimes, starts, variability
+and policies: each has a file ``<kind>_registration.py``. All champions but the first are chosen by
+``models.registry.promotion``.
 """
 
 import re
@@ -42,9 +43,9 @@ version = cache(metadata.version)
 class Kind:
     """A kind of registered model, ``<name>-<subject>``; the subject is a trace or a system.
 
-    A version records its quality as ``judged_<score>`` over ``judged_<things>``; ``basis`` is the score in words. Of candidates
-    with equal scores the first in ``order`` is chosen; ``first`` says so in words. ``description`` is that of the registered
-    model, and ``experiment`` that of its runs, by default the store's first.
+    A version records its quality as ``judged_<score>`` over ``judged_<things>``; ``basis`` is the score in words. Of
+    candidates with equal scores the first in ``order`` is chosen; ``first`` says so in words. ``description`` is that
+    of the registered model, and ``experiment`` that of its runs, by default the store's first.
     """
 
     name: str
@@ -71,8 +72,8 @@ class Kind:
 class Training:
     """The origin of a version, which every version records.
 
-    It was trained on ``things`` jobs or runs of ``subject``, with the fingerprint ``fingerprint``. ``window_s`` is their time
-    span, in seconds of the trace or in Unix seconds, and ``until`` the end of it as a date.
+    It was trained on ``things`` jobs or runs of ``subject``, with the fingerprint ``fingerprint``. ``window_s`` is
+    their time span, in seconds of the trace or in Unix seconds, and ``until`` the end of it as a date.
     """
 
     subject: str
@@ -99,8 +100,8 @@ class Candidate:
 class Content:
     """The data of a version, and what it records beside its :class:`Training`.
 
-    ``facts`` become tags, ``numbers`` metrics; ``requirements`` are packages beyond mlflow, numpy and pandas. ``example`` returns
-    inputs of the model, ``write`` writes the data to a directory and returns the settings.
+    ``facts`` become tags, ``numbers`` metrics; ``requirements`` are packages beyond mlflow, numpy and pandas.
+    ``example`` returns inputs of the model, ``write`` writes the data to a directory and returns the settings.
     """
 
     method: str
@@ -115,7 +116,8 @@ class Content:
 def unrecorded(tags: Mapping[str, str], kind: Kind) -> str:
     """Return the first record that tags lack or that cannot be read, else "".
 
-    These are records of its training and judgement, which every version of ``kind`` has unless it was registered by hand.
+    These are records of its training and judgement, which every version of ``kind`` has unless it was registered by
+    hand.
     """
     needed = {"method": r".+", "training_window_s": r"-?\d+\.\.-?\d+", f"judged_{kind.score}": _NUMBER}
     counts = dict.fromkeys((f"judged_{kind.things}", f"training_{kind.things}", "seed", "snapshot_s", REFRESHED_FROM), r"\d+")
@@ -151,9 +153,9 @@ def log_and_register(
 ) -> Candidate:
     """Make one MLflow run and one version of ``kind`` that holds ``content``; move no alias.
 
-    ``judged`` is the score and the number of jobs or runs behind it. ``metrics`` are logged too (without NaN). ``parameters`` are
-    the method's own, ``tags`` name the origin (``dagster_run_id``), ``why`` is the description, by default :func:`_what_it_is`. A failure
-    leaves a failed run.
+    ``judged`` is the score and the number of jobs or runs behind it. ``metrics`` are logged too (without NaN).
+    ``parameters`` are the method's own, ``tags`` name the origin (``dagster_run_id``), ``why`` is the description, by
+    default :func:`_what_it_is`. A failure leaves a failed run.
     """
     name = kind.registered(training.subject)
     score = {f"judged_{kind.score}": float(judged[0]), f"judged_{kind.things}": int(judged[1])}
@@ -219,8 +221,8 @@ def _what_it_is(version: Candidate, kind: Kind, training: Training, requested: f
 def rank_candidates(candidates: Sequence[Candidate], kind: Kind) -> tuple[list[Candidate], str]:
     """Rank the ``candidates`` for a first champion, best first; return them and the reason.
 
-    Each step takes, of the candidates within ``TIE`` of the best left, the first in ``kind.order``. All were judged on the same jobs
-    or runs.
+    Each step takes, of the candidates within ``TIE`` of the best left, the first in ``kind.order``. All were judged on
+    the same jobs or runs.
     """
     left, ranked = list(candidates), []
     while left:

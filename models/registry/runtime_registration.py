@@ -1,7 +1,7 @@
 """The content of a version of ``runtime-<trace>``, and how to load it and predict with it.
 
-A version holds a method, trained once, and the snapshot of one night: what was known of users and of groups of like jobs. A
-refreshed version has the model of an older one, named by the tag ``refreshed_from``, and a new snapshot.
+A version holds a method, trained once, and the snapshot of one night: what was known of users and of groups of like
+jobs. A refreshed version has the model of an older one, named by the tag ``refreshed_from``, and a new snapshot.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,8 +61,8 @@ _REQUIRED = ("procs", "requested_s")
 class Snapshot:
     """Users and groups of like jobs at ``at_s`` seconds from the trace's origin.
 
-    ``fingerprint`` is that of its data. ``origin_unix_s`` and
-    ``timezone`` are as in ``features.clock``. ``hashed_with`` is the check value of the key with which names are hashed.
+    ``fingerprint`` is that of its data. ``origin_unix_s`` and ``timezone`` are as in ``features.clock``.
+    ``hashed_with`` is the check value of the key with which names are hashed.
     """
 
     states: States
@@ -115,8 +115,9 @@ def runtime_content(trained: Method, snapshot: Snapshot, refreshed_from: str = "
 def signature(outputs: Sequence[str]) -> ModelSignature:
     """Return the signature of a version.
 
-    Outputs are ``outputs`` (seconds), the snapshot's age and whether the user is known. MLflow checks the types of input columns,
-    the model their values (``models.packed.submitted``). The parameter ``quantiles`` asks for further levels.
+    Outputs are ``outputs`` (seconds), the snapshot's age and whether the user is known. MLflow checks the types of
+    input columns, the model their values (``models.packed.submitted``). The parameter ``quantiles`` asks for further
+    levels.
     """
     answers: list[ColSpec | TensorSpec] = [
         *(ColSpec(DataType.double, name) for name in outputs),

@@ -1,11 +1,12 @@
 """Open MLflow's store once, at absolute paths, with few messages; remove old versions.
 
-MLflow's own defaults put ``mlflow.db`` and ``mlruns`` into the working directory, and two processes that open a fresh SQLite
-store at once fail in its migrations. If a site sets ``MLFLOW_TRACKING_URI``, that store is used; if it is a server, so is the
-server's artifact root. Places of artifacts in MLflow's database are absolute: they follow a home that was moved.
+MLflow's own defaults put ``mlflow.db`` and ``mlruns`` into the working directory, and two processes that open a fresh
+SQLite store at once fail in its migrations. If a site sets ``MLFLOW_TRACKING_URI``, that store is used; if it is a
+server, so is the server's artifact root. Places of artifacts in MLflow's database are absolute: they follow a home that
+was moved.
 
-A version is removed with its MLflow run and its files. A version is kept if an alias points to it, if it is published, or if a
-kept version was refreshed from it.
+A version is removed with its MLflow run and its files. A version is kept if an alias points to it, if it is published,
+or if a kept version was refreshed from it.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ _PATIENCE = {"MAX_RETRIES": "5", "BACKOFF_FACTOR": "2", "TIMEOUT": "30"}
 class Tracking:
     """An opened store: its URI, its first experiment, a client.
 
-    ``artifacts`` is the artifact location of further experiments, None if the server decides. ``moved_from`` is where artifacts
-    lay before their home was moved or copied, "" if it was not since the store was last opened.
+    ``artifacts`` is the artifact location of further experiments, None if the server decides. ``moved_from`` is where
+    artifacts lay before their home was moved or copied, "" if it was not since the store was last opened.
     """
 
     uri: str
@@ -82,9 +83,9 @@ class Tracking:
 def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True) -> Tracking:
     """Open the store at ``tracking_uri`` (or, if ``site``, the site's); make ``experiment``.
 
-    A ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI;
-    a server decides itself where artifacts lie. Raises ValueError for relative paths, OSError for a database that does not answer
-    or is empty, and MLflow's own errors.
+    A ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute
+    path or URI; a server decides itself where artifacts lie. Raises ValueError for relative paths, OSError for a
+    database that does not answer or is empty, and MLflow's own errors.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)
@@ -141,7 +142,8 @@ def _experiment(client: MlflowClient, name: str, artifact_location: str | None) 
 def _initialise(database: Path) -> None:
     """Make an empty store beside ``database``, if missing, and move it there in one step.
 
-    MLflow makes it by all its migrations, each of which would sync to disk several times. Here the store is synced once.
+    MLflow makes it by all its migrations, each of which would sync to disk several times. Here the store is synced
+    once.
     """
     if database.exists():
         if database.stat().st_size == 0:
@@ -243,9 +245,9 @@ def why_of(version: ModelVersion) -> str:
 def prune(tracking: Tracking, name: str, published: Collection[str] = ()) -> int:
     """Remove old versions of ``name``; return their number.
 
-    The last :data:`KEPT_VERSIONS` stay, and those of the last :data:`KEPT_DAYS` days. ``published`` are the numbers that stay
-    although no alias may name them. Versions are removed with their runs and files. Raises MlflowException or OSError if the
-    registry or the artifact store refuses; earlier removals stay.
+    The last :data:`KEPT_VERSIONS` stay, and those of the last :data:`KEPT_DAYS` days. ``published`` are the numbers
+    that stay although no alias may name them. Versions are removed with their runs and files. Raises MlflowException or
+    OSError if the registry or the artifact store refuses; earlier removals stay.
     """
     oldest_ms = time.time() * 1000 - KEPT_DAYS * DAY_MS
     every = sorted(all_versions(tracking, name), key=lambda version: -int(version.version))
@@ -283,7 +285,8 @@ def all_versions(tracking: Tracking, name: str) -> list[ModelVersion]:
 def remove(tracking: Tracking, version: ModelVersion) -> None:
     """Remove a version from the registry, then its files, its logged model and its run.
 
-    Files, models and runs of other experiments, of a version that was registered by hand, stay. What was deleted by hand is gone.
+    Files, models and runs of other experiments, of a version that was registered by hand, stay. What was deleted by
+    hand is gone.
     """
     client = tracking.client
     with _perhaps_gone():

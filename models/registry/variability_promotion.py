@@ -1,18 +1,19 @@
 """The rule of promotion for classifiers of variation, with F1 instead of accuracy.
 
-Otherwise as for runtime models (``models.registry.promotion``). A run judges once if it started after the end of all runs that
-the champion learned from; it is labelled by what was known before. The evidence uses the runs on which the two differ. Let f be
-the champion's F1 of the days before. An extra prediction of the challenger is p (-1, 0 or 1), and v (0 or 1) says whether the run
-varied. The challenger's F1 is higher if the mean of p (2 v - f) is above 0 (F1 = sum n / sum d, of run i with n_i twice its hits
-and d_i its predictions plus its variations, so the sign of the difference is that of sum n - f d). The unit is the sum over the
-runs of one day, because these share the machine's state. It is divided by the largest sum of magnitudes of a day so far, so that
-it lies in [-1, 1]. For equals we assume, given the past and the runs they differ on, units of at most 0 in expectation, on
-average since each starting time. (The mean over a day's runs would weigh days unlike F1: of 60 simulated years with a challenger
-of equal F1 that warns less often, 6 promoted it.)
+Otherwise as for runtime models (``models.registry.promotion``). A run judges once if it started after the end of all
+runs that the champion learned from; it is labelled by what was known before. The evidence uses the runs on which the
+two differ. Let f be the champion's F1 of the days before. An extra prediction of the challenger is p (-1, 0 or 1), and
+v (0 or 1) says whether the run varied. The challenger's F1 is higher if the mean of p (2 v - f) is above 0 (F1 = sum n
+/ sum d, of run i with n_i twice its hits and d_i its predictions plus its variations, so the sign of the difference is
+that of sum n - f d). The unit is the sum over the runs of one day, because these share the machine's state. It is
+divided by the largest sum of magnitudes of a day so far, so that it lies in [-1, 1]. For equals we assume, given the
+past and the runs they differ on, units of at most 0 in expectation, on average since each starting time. (The mean over
+a day's runs would weigh days unlike F1: of 60 simulated years with a challenger of equal F1 that warns less often, 6
+promoted it.)
 
-Beside the evidence the last ``JUDGED_DAYS`` days must show a higher F1, shown with an interval that decides nothing. F1 is no
-mean over runs, but has the linear form F1 + (n_i - F1 d_i) / mean d, whose mean is F1 itself and whose errors are those of F1 to
-first order (the delta method for ratios; Cochran, "Sampling Techniques", 1977, section 6).
+Beside the evidence the last ``JUDGED_DAYS`` days must show a higher F1, shown with an interval that decides nothing. F1
+is no mean over runs, but has the linear form F1 + (n_i - F1 d_i) / mean d, whose mean is F1 itself and whose errors are
+those of F1 to first order (the delta method for ratios; Cochran, "Sampling Techniques", 1977, section 6).
 """
 
 from dataclasses import dataclass
@@ -57,9 +58,9 @@ def f1_evidence(
 ) -> Evidence:
     """Return the evidence of two arrays of predictions, bool [runs], after ``since_s``.
 
-    ``varied`` bool and ``start_s`` int [runs]. ``since_s`` is the end of the champion's training, ``last_s`` the instant up to
-    which all runs are known, ``recorded_f1`` the champion's F1 when it was first judged. Days count from ``since_s``; a day that
-    is not over does not count yet.
+    ``varied`` bool and ``start_s`` int [runs]. ``since_s`` is the end of the champion's training, ``last_s`` the
+    instant up to which all runs are known, ``recorded_f1`` the champion's F1 when it was first judged. Days count from
+    ``since_s``; a day that is not over does not count yet.
     """
     day, days = (start_s - since_s) // DAY_S, max((last_s - since_s) // DAY_S, 0)
     over = day < days

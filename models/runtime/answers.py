@@ -1,8 +1,9 @@
 """Answers given at submission, compared with the jobs' runtimes.
 
-An answer belongs to the job of the same user, processors and request whose number, as its source writes it, was in the question.
-A number that was used again is that of the job submitted nearest in time. A submit filter asks before its job has a number: that
-answer goes to the nearest job of the same user, processors and request. A job gets at most one such answer.
+An answer belongs to the job of the same user, processors and request whose number, as its source writes it, was in the
+question. A number that was used again is that of the job submitted nearest in time. A submit filter asks before its job
+has a number: that answer goes to the nearest job of the same user, processors and request. A job gets at most one such
+answer.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,16 +18,18 @@ from features.jobs.damage import numbers
 from models.runtime.evaluation import accuracy
 
 BEFORE_S, AFTER_S = 5, 60
-"""Max seconds by which a job's recorded submission may lie before, and after, that of its answer; with its number a day."""
+"""Max seconds by which a job's recorded submission may lie before, and after, that of its answer; with its number a
+day."""
 _KEYS = ("user", "procs", "requested_s")
 
 
 def joined(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: int) -> pd.DataFrame:
     """Return one row per answer, by time of submission, with its job's runtime and request.
 
-    Reads ``user procs requested_s submit_unix_s job_id version user_known predicted_s quantiles`` (the last: seconds by level) of
-    ``answers``. Columns: ``version user_known predicted_s``, ``pLEVEL`` per level, the job's ``runtime_s requested_s`` (NaN
-    without a job), ``later`` (submitted after all ``jobs``, a canonical table whose second 0 is the Unix time ``origin_s``).
+    Reads ``user procs requested_s submit_unix_s job_id version user_known predicted_s quantiles`` (the last: seconds by
+    level) of ``answers``. Columns: ``version user_known predicted_s``, ``pLEVEL`` per level, the job's
+    ``runtime_s requested_s`` (NaN without a job), ``later`` (submitted after all ``jobs``, a canonical table whose
+    second 0 is the Unix time ``origin_s``).
     """
     by_submission, rows = sorted(answers, key=lambda entry: entry["submit_unix_s"]), []
     last = int(jobs["submit_s"].iloc[-1]) + origin_s
@@ -46,8 +49,8 @@ def joined(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: i
 def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: int) -> list[int]:
     """Return the row in ``jobs`` of the job that each answer is for, -1 if there is none.
 
-    ``answers`` by time of submission, with ``job_id user procs requested_s submit_unix_s``. An array task that accounting names
-    differently from the queue (``12_3``) is also the nearest job, and the same job in all its answers.
+    ``answers`` by time of submission, with ``job_id user procs requested_s submit_unix_s``. An array task that
+    accounting names differently from the queue (``12_3``) is also the nearest job, and the same job in all its answers.
     """
     submit = jobs["submit_s"].to_numpy(np.int64) + origin_s
     user = jobs["user"].astype(object).where(jobs["user"].notna(), None).tolist()

@@ -1,9 +1,10 @@
 """Dispatch from the simulation kernel to compiled predictors: integer codes, direct calls.
 
-Code 0 is a table filled before the simulation (called only for jobs that outlive it). Code -1 is a predictor outside the kernel:
-the loop stops and calls it. All others keep their state in a :class:`~models.runtime.memory.Memory`. ``jobs`` are the kernel's
-columns, int64 [jobs], ``job`` is a row of them and ``start`` the starts so far; times count from the first submission. A
-predictor reads nothing of the future: no rows behind ``job``, no runtime of a job before it has ended.
+Code 0 is a table filled before the simulation (called only for jobs that outlive it). Code -1 is a predictor outside
+the kernel: the loop stops and calls it. All others keep their state in a :class:`~models.runtime.memory.Memory`.
+``jobs`` are the kernel's columns, int64 [jobs], ``job`` is a row of them and ``start`` the starts so far; times count
+from the first submission. A predictor reads nothing of the future: no rows behind ``job``, no runtime of a job before
+it has ended.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ def answer_to(code, memory, question, job):
 def estimate_again(code, memory, job, jobs, predicted, elapsed):
     """Predict total seconds for a job that has run ``elapsed`` seconds and still runs.
 
-    ``predicted`` is the prediction at its submission. A predictor of distributions answers for runtimes beyond ``elapsed``. A
-    table gives the next of its quantiles (``memory.keys``, whole seconds, one column per level) and, beyond them, the request. A
-    point predictor gives its current prediction for the job as submitted; if that is not longer than ``elapsed``, ``predicted``;
-    if ``predicted`` is outlived too, the request.
+    ``predicted`` is the prediction at its submission. A predictor of distributions answers for runtimes beyond
+    ``elapsed``. A table gives the next of its quantiles (``memory.keys``, whole seconds, one column per level) and,
+    beyond them, the request. A point predictor gives its current prediction for the job as submitted; if that is not
+    longer than ``elapsed``, ``predicted``; if ``predicted`` is outlived too, the request.
     """
     if code == TABLE:
         for level in range(memory.keys.shape[1]):

@@ -2,12 +2,13 @@
 
 A predicted distribution is a table of quantiles, float64 [jobs, levels] seconds.
 
-To a scheduler a predictor gives a job's quantiles once, at its submission: whole seconds at the L evenly spaced levels 1/(L + 1),
-..., L/(L + 1). Each stands for the levels nearest to it, the outermost also for the tails beyond them. So a runtime has L possible
-values, and one that many quantiles share is an atom. A running job keeps the values that it has not outlived, in the same
-proportions; if there are none, its request is left. A point is a distribution of one level. Compiled predictors of distributions
-write quantiles by :func:`models.runtime.dispatch.tell_quantiles`, tables hold them, and predictors in Python may return them
-(:class:`models.runtime.protocol.TellsQuantiles`). :mod:`sim.kernel.scenarios` cuts and draws.
+To a scheduler a predictor gives a job's quantiles once, at its submission: whole seconds at the L evenly spaced levels
+1/(L + 1), ..., L/(L + 1). Each stands for the levels nearest to it, the outermost also for the tails beyond them. So a
+runtime has L possible values, and one that many quantiles share is an atom. A running job keeps the values that it has
+not outlived, in the same proportions; if there are none, its request is left. A point is a distribution of one level.
+Compiled predictors of distributions write quantiles by :func:`models.runtime.dispatch.tell_quantiles`, tables hold
+them, and predictors in Python may return them (:class:`models.runtime.protocol.TellsQuantiles`).
+:mod:`sim.kernel.scenarios` cuts and draws.
 """
 
 from __future__ import annotations

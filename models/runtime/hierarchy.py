@@ -1,10 +1,10 @@
 """Hierarchy of templates of Goponenko et al. 2022: means over groups of similar jobs.
 
-A template is a choice of keys among job name (executable), user, time limit (request) and nodes (processors). Jobs with equal
-keys form a group with an exponentially decaying mean of the runtimes ended so far. The prediction is the mean of the first group
-with an ended job, else the request. Templates are tried in the order of the authors' slides, which counts down in binary: all
-four keys, all but nodes, all but time limit, job name and user, ...; the last has no keys and holds all jobs. That one is on the
-slides; the published program falls back to the request instead.
+A template is a choice of keys among job name (executable), user, time limit (request) and nodes (processors). Jobs with
+equal keys form a group with an exponentially decaying mean of the runtimes ended so far. The prediction is the mean of
+the first group with an ended job, else the request. Templates are tried in the order of the authors' slides, which
+counts down in binary: all four keys, all but nodes, all but time limit, job name and user, ...; the last has no keys
+and holds all jobs. That one is on the slides; the published program falls back to the request instead.
 """
 
 from __future__ import annotations

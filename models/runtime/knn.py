@@ -1,9 +1,10 @@
 """k nearest neighbours: the median runtime of the user's most similar ended jobs.
 
-OKCM's part for users with few jobs (Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using
-efficiency runtime prediction model", algorithm 1). Distance is the sum of squared differences in (nodes, request, sine of the
-time of day), each divided by its standard deviation over the user's ended jobs and the new one; of equally distant jobs the last
-submitted is nearer. A user's first job is predicted by its request, the second by the first's runtime. Nodes are our processors.
+OKCM's part for users with few jobs (Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing
+using efficiency runtime prediction model", algorithm 1). Distance is the sum of squared differences in (nodes, request,
+sine of the time of day), each divided by its standard deviation over the user's ended jobs and the new one; of equally
+distant jobs the last submitted is nearer. A user's first job is predicted by its request, the second by the first's
+runtime. Nodes are our processors.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ MOST = 1000
 """The max window, because a prediction reads all of it."""
 OPTIONS = {"k": Option(1, minimum=1, maximum=MOST), "window": Option(25, minimum=1, maximum=MOST)}
 """Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the
-request): 0.528; k = 2: 0.524, 5: 0.516, 15: 0.489. Tried: k to 25, windows of 5 to 400; the best, 15, has 0.532. 25 is OKCM's."""
+request): 0.528; k = 2: 0.524, 5: 0.516, 15: 0.489. Tried: k to 25, windows of 5 to 400; the best, 15, has 0.532. 25 is
+OKCM's."""
 _RESOLUTION = 1e9
-"""Sines and distances are compared in steps of one over this, so that values equal on paper are equal here: 03:00 and 09:00,
-or one deviation more processors and one deviation longer a request."""
+"""Sines and distances are compared in steps of one over this, so that values equal on paper are equal here: 03:00 and
+09:00, or one deviation more processors and one deviation longer a request."""
 
 ENDED, RING = 0, 1
-"""Columns of a user's row: the number of ended jobs, and then the last ``window`` of them, the oldest overwritten first."""
+"""Columns of a user's row: the number of ended jobs, and then the last ``window`` of them, the oldest overwritten
+first."""
 PROCS, REQUESTED, SINE, SUBMIT, RUNTIME, SLOT = range(6)
 """Columns of one such job, and their number."""
 WINDOW, K, NEAREST = range(3)
@@ -42,8 +45,8 @@ WINDOW, K, NEAREST = range(3)
 def knn(**options: str) -> CompiledPredictor:
     """Return the predictor: ``k`` neighbours among the user's last ``window`` ended jobs.
 
-    The window bounds a prediction's work. The paper gives no k and no window: it predicts users with more jobs differently
-    (:mod:`models.runtime.okcm`).
+    The window bounds a prediction's work. The paper gives no k and no window: it predicts users with more jobs
+    differently (:mod:`models.runtime.okcm`).
     """
     window = read({option: text for option, text in options.items() if option != "k"}, OPTIONS)["window"]
     values = read(options, OPTIONS | {"k": Option(1, minimum=1, maximum=window)})
@@ -121,8 +124,9 @@ def inverse_variance(history, count, column, own):
 def median_of_nearest(history, window, k, nearest, job, jobs, sine):
     """Return the median runtime, in whole seconds, of the ``k`` ended jobs nearest to ``job``.
 
-    Of fewer jobs if fewer have ended; the request if none has. ``history`` is the row of the user, ``nearest`` float64 [3 k]
-    scratch: distance, submission and runtime of each neighbour so far; ``sine`` is :func:`sine_of_day` of the job's submission.
+    Of fewer jobs if fewer have ended; the request if none has. ``history`` is the row of the user, ``nearest`` float64
+    [3 k] scratch: distance, submission and runtime of each neighbour so far; ``sine`` is :func:`sine_of_day` of the
+    job's submission.
     """
     ended = np.int64(history[ENDED])
     if ended == 0:

@@ -1,7 +1,7 @@
 """Last2 (Tsafrir, Etsion & Feitelson 2007): the mean of a user's last two ended runtimes.
 
-The mean is rounded down to a second and at most the request; until two jobs of the user have ended it is the request. It learns
-during the run.
+The mean is rounded down to a second and at most the request; until two jobs of the user have ended it is the request.
+It learns during the run.
 """
 
 from __future__ import annotations

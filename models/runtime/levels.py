@@ -1,14 +1,16 @@
 """Online calibration of quantile levels, in jobs and in processor-seconds.
 
-Adaptive conformal inference (Gibbs & Candes 2021): whenever a job ends, the level used for each requested level rises if the job
-has outlived its quantile and falls if it has not. It has two parts. The level itself is calibrated in jobs: a share q of all jobs
-run no longer than their quantile q. From ``UPPER`` on, large jobs get more or less than that, in proportion to the share of all
-processor-seconds that smaller jobs took. This ``tilt`` is calibrated in processor-seconds: jobs with a share q of the
-processor-seconds run no longer than their quantile q. Without it a correct 80 % quantile holds for far less than 80 % of the
-work, because the jobs that outlive it are the long ones. Below ``UPPER`` levels are calibrated in jobs alone.
+Adaptive conformal inference (Gibbs & Candes 2021): whenever a job ends, the level used for each requested level rises
+if the job has outlived its quantile and falls if it has not. It has two parts. The level itself is calibrated in jobs:
+a share q of all jobs run no longer than their quantile q. From ``UPPER`` on, large jobs get more or less than that, in
+proportion to the share of all processor-seconds that smaller jobs took. This ``tilt`` is calibrated in
+processor-seconds: jobs with a share q of the processor-seconds run no longer than their quantile q. Without it a
+correct 80 % quantile holds for far less than 80 % of the work, because the jobs that outlive it are the long ones.
+Below ``UPPER`` levels are calibrated in jobs alone.
 
-If a level falls on the request itself, the needed share of such jobs get their request, the others a second less. Many jobs end
-exactly there, so no level could be met otherwise (smoothed conformal predictors; Vovk, Gammerman & Shafer 2005).
+If a level falls on the request itself, the needed share of such jobs get their request, the others a second less. Many
+jobs end exactly there, so no level could be met otherwise (smoothed conformal predictors; Vovk, Gammerman & Shafer
+2005).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from features.jobs.like_jobs import COMMON, HOUR, WEEKDAY
 UPPER = 0.75
 """Levels from here on, which reservations and the registry use, are also calibrated in processor-seconds."""
 TILTING = 0.5
-"""Step of the tilt, relative to that of the levels. 0.4 and 0.5 do equally well on the first halves of KTH-SP2 and SDSC-SP2."""
+"""Step of the tilt, relative to that of the levels. 0.4 and 0.5 do equally well on the first halves of KTH-SP2 and
+SDSC-SP2."""
 HEAVIEST = 20.0
 """Max weight of a job in the tilt: its processor-seconds relative to the mean job. Not tuned."""
 SIZES = 80

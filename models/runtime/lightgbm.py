@@ -1,12 +1,12 @@
 """``lightgbm``: boosted regression trees, retrained each night inside the simulation.
 
-At each midnight the trees are grown anew from the jobs that have ended by then in that
-simulation, with their features at submission (:mod:`features.jobs.like_jobs`), and predict the jobs of the next day. They
-correct the runtime of the last similar job, which alone is the prediction while fewer than ``ENOUGH`` jobs have ended.
+At each midnight the trees are grown anew from the jobs that have ended by then in that simulation, with their features
+at submission (:mod:`features.jobs.like_jobs`), and predict the jobs of the next day. They correct the runtime of the
+last similar job, which alone is the prediction while fewer than ``ENOUGH`` jobs have ended.
 
-Trees are grown on the logarithm of runtime, for mean accuracy. The loss of a job is 1 - min(p/r, r/p) = 1 - exp(-|log p - log r|):
-absolute error of the logarithm near the truth, flat for large errors. It is minimised by majorisation (Hunter & Lange 2004): each
-round fits the quadratic that touches the loss from above at the current predictions.
+Trees are grown on the logarithm of runtime, for mean accuracy. The loss of a job is 1 - min(p/r, r/p) = 1 - exp(-|log
+p - log r|): absolute error of the logarithm near the truth, flat for large errors. It is minimised by majorisation
+(Hunter & Lange 2004): each round fits the quadratic that touches the loss from above at the current predictions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     import lightgbm
 
 KINK = 0.1
-"""Errors of the logarithm below this (10 %) count quadratically: the absolute value has no curvature there to set a step."""
+"""Errors of the logarithm below this (10 %) count quadratically: the absolute value has no curvature there to set a
+step."""
 
 
 def boost(
@@ -36,8 +37,8 @@ def boost(
 ) -> lightgbm.Booster:
     """Grow trees from ``matrix`` float64 [jobs, features] for ``target`` float64 [jobs].
 
-    The target is the logarithm of runtime over a first guess. One thread: nights are trained in parallel, and OpenMP threads that
-    wait for each other on a busy machine are slower than one.
+    The target is the logarithm of runtime over a first guess. One thread: nights are trained in parallel, and OpenMP
+    threads that wait for each other on a busy machine are slower than one.
     """
     import lightgbm  # slow to import, and not every run trains
 
@@ -67,7 +68,8 @@ def loss_of_accuracy(predicted: np.ndarray, data: lightgbm.Dataset) -> tuple[np.
 LIGHTGBM = 7
 """Code of this predictor inside the kernel."""
 LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
-"""On the first half of KTH-SP2 accuracy is 55.5 %, within 0.2 points for rates 0.1, 0.2; min 20, 50, 200 jobs; 15, 63 leaves."""
+"""On the first half of KTH-SP2 accuracy is 55.5 %, within 0.2 points for rates 0.1, 0.2; min 20, 50, 200 jobs; 15, 63
+leaves."""
 ENOUGH = 200
 """Min ended jobs for training. Not tuned."""
 OPTIONS = {
@@ -77,11 +79,11 @@ OPTIONS = {
     "seed": SEED,
     "every": EVERY,
 }
-"""``jobs``: number of most recent ended jobs to learn from. On the first half of KTH-SP2 25, 50 and 100 trees are within 0.001
-of each other's accuracy, and 6,000 jobs within 0.002 of 12,000."""
+"""``jobs``: number of most recent ended jobs to learn from. On the first half of KTH-SP2 25, 50 and 100 trees are
+within 0.001 of each other's accuracy, and 6,000 jobs within 0.002 of 12,000."""
 TREES, LEAVES, MODELS, HEADER = range(4)
-"""Slots of ``Memory.model``: the number of trees, the max leaves of one, and the number of models so far, one more each night.
-Then come the thresholds of all trees, ``leaves`` for each, and the values of their leaves."""
+"""Slots of ``Memory.model``: the number of trees, the max leaves of one, and the number of models so far, one more each
+night. Then come the thresholds of all trees, ``leaves`` for each, and the values of their leaves."""
 
 
 def boosted(**options: str) -> CompiledPredictor:

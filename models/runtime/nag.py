@@ -1,8 +1,9 @@
 """Online linear model of runtime with an asymmetric loss: normalised adaptive gradient.
 
-The normalised adaptive gradient (NAG) of Ross, Mineiro & Langford, "Normalized online learning" (UAI 2013), on the features and
-losses of Gaussier et al. 2015 (:mod:`models.runtime.nag_features`). ``cv-triple`` reproduces that paper's program, with its
-quirks; ``nag`` is the same learner without them. Both take options, which span the paper's grid and more.
+The normalised adaptive gradient (NAG) of Ross, Mineiro & Langford, "Normalized online learning" (UAI 2013), on the
+features and losses of Gaussier et al. 2015 (:mod:`models.runtime.nag_features`). ``cv-triple`` reproduces that paper's
+program, with its quirks; ``nag`` is the same learner without them. Both take options, which span the paper's grid and
+more.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ WEIGHTS = {
     "small-area": SMALL_AREA,
     "large-area": LARGE_AREA,
 }
-"""Weights of errors for jobs of runtime p on n processors: 1; 5 + ln(p/n); 5 + ln(n/p); 11 + ln(1/(n p)); 1 + ln(n p)."""
+"""Weights of errors for jobs of runtime p on n processors: 1; 5 + ln(p/n); 5 + ln(n/p); 11 + ln(1/(n p)); 1 + ln(n
+p)."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ class Curve:
 def _options(over: Curve, under: Curve, weight: str, eta: float, lambda_: float) -> dict[str, Option]:
     """Return the options of the learner, with these usual values.
 
-    ``over`` and ``under`` are the costs of a prediction above and below the runtime plus ``threshold`` seconds; ``weight`` is one
-    of ``WEIGHTS``; ``eta`` the learning rate; ``lambda`` the strength of l2 regularisation.
+    ``over`` and ``under`` are the costs of a prediction above and below the runtime plus ``threshold`` seconds;
+    ``weight`` is one of ``WEIGHTS``; ``eta`` the learning rate; ``lambda`` the strength of l2 regularisation.
     """
     return {
         "over": Option(over, reads=Curve.parse),
@@ -73,17 +75,20 @@ def _options(over: Curve, under: Curve, weight: str, eta: float, lambda_: float)
 
 
 PUBLISHED = _options(Curve("square"), Curve("absolute"), "large-area", eta=5000.0, lambda_=4e9)
-"""The triple that cross-validation chose in Gaussier et al. 2015, under EASY-SJBF with Tsafrir's correction, and the constants of their program."""
+"""The triple that cross-validation chose in Gaussier et al. 2015, under EASY-SJBF with Tsafrir's correction, and the
+constants of their program."""
 MEANT = _options(Curve("absolute"), Curve("absolute", 2.0), "constant", eta=1e4, lambda_=1e4)
-"""Tuned by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, Tsafrir's correction):
-0.4695, second of some 900 points; the best, with 0.4699, under-predicts more often (36 % of the jobs, not 30 %)."""
+"""Tuned by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, Tsafrir's
+correction): 0.4695, second of some 900 points; the best, with 0.4699, under-predicts more often (36 % of the jobs, not
+30 %)."""
 
 
 def cv_triple(**options: str) -> CompiledPredictor:
     """Return the published program: its features, a step count that grows by two, |answer|.
 
-    Its sums are made in the program's order, to the last bit: on SDSC-SP2 under EASY the point ``threshold=600`` of its grid is
-    published with a mean bounded slowdown of 80.481332, and other orders of the same operations give anything from 79.3 to 84.3.
+    Its sums are made in the program's order, to the last bit: on SDSC-SP2 under EASY the point ``threshold=600`` of its
+    grid is published with a mean bounded slowdown of 80.481332, and other orders of the same operations give anything
+    from 79.3 to 84.3.
     """
     return _predictor("cv-triple", PUBLISHED, options, True)
 
@@ -91,8 +96,9 @@ def cv_triple(**options: str) -> CompiledPredictor:
 def nag(**options: str) -> CompiledPredictor:
     """Return the same learner without the program's quirks.
 
-    It uses real runtimes, counts steps one by one, has no weight below 0, and predicts at least one second. A feature larger than
-    any seen in training is scaled down, as in the paper that introduced the algorithm. The time of day is the wall clock's.
+    It uses real runtimes, counts steps one by one, has no weight below 0, and predicts at least one second. A feature
+    larger than any seen in training is scaled down, as in the paper that introduced the algorithm. The time of day is
+    the wall clock's.
     """
     return _predictor("nag", MEANT, options, False)
 
@@ -103,9 +109,11 @@ def _predictor(name: str, preset: dict[str, Option], options: dict[str, str], pu
 
 
 (IS_PUBLISHED, ORIGIN, OVER, OVER_FACTOR, UNDER, UNDER_FACTOR, THRESHOLD, WEIGHT, ETA, LAMBDA, STEPS, NORM, MODEL) = range(13)
-"""Slots of ``Memory.model``: settings, the step count t, the sum N of normalised squares; then vectors of length ``FEATURES``."""
+"""Slots of ``Memory.model``: settings, the step count t, the sum N of normalised squares; then vectors of length
+``FEATURES``."""
 W, S, G, X = (MODEL + i * FEATURES for i in range(4))
-"""Starts of the vectors: weights w, largest magnitudes s, sums G of squared gradients, and one job's features as scratch."""
+"""Starts of the vectors: weights w, largest magnitudes s, sums G of squared gradients, and one job's features as
+scratch."""
 _TINY = 1e-9
 """Start value of s, G and N."""
 

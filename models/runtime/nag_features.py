@@ -1,13 +1,15 @@
 """Features of :mod:`models.runtime.nag`: user history, running jobs, clock, request.
 
-The features of Gaussier, Glesser, Reis & Trystram, "Improving backfilling by using machine learning to predict running times" (SC
-2015), in two forms. In the published form, the last three runtimes are in fact the times since those jobs were submitted (the
-program takes the runtime only if submission + runtime lies ahead, which never holds for an ended job), a user without history has
-a mean runtime of 0, a third is 0.33, and the time of day is that of the trace's seconds, as if its second 0 were a midnight. In
-the intended form: runtimes, the request where nothing is known, true means, and the wall clock.
+The features of Gaussier, Glesser, Reis & Trystram, "Improving backfilling by using machine learning to predict running
+times" (SC 2015), in two forms. In the published form, the last three runtimes are in fact the times since those jobs
+were submitted (the program takes the runtime only if submission + runtime lies ahead, which never holds for an ended
+job), a user without history has a mean runtime of 0, a third is 0.33, and the time of day is that of the trace's
+seconds, as if its second 0 were a midnight. In the intended form: runtimes, the request where nothing is known, true
+means, and the wall clock.
 
-Each user's running jobs are circular lists in ``Memory.links``, in order of start. Rows of jobs come first, then one row for each
-user. A user's row is before the first and after the last of its jobs. Jobs without a known user are in no list.
+Each user's running jobs are circular lists in ``Memory.links``, in order of start. Rows of jobs come first, then one
+row for each user. A user's row is before the first and after the last of its jobs. Jobs without a known user are in no
+list.
 """
 
 from __future__ import annotations
@@ -59,9 +61,10 @@ def remove(links, jobs, job):
 
 
 BASE = 19
-"""x0 to x18: the constant 1; the last three runtimes; the request; means of the last two, the last three and all runtimes;
-time since the last end; processors over the mean of earlier jobs; of the user's running jobs: the sum of processors, the
-sum of elapsed times, the number, the longest elapsed time; cosine and sine of the time of day and of the week; processors."""
+"""x0 to x18: the constant 1; the last three runtimes; the request; means of the last two, the last three and all
+runtimes; time since the last end; processors over the mean of earlier jobs; of the user's running jobs: the sum of
+processors, the sum of elapsed times, the number, the longest elapsed time; cosine and sine of the time of day and of
+the week; processors."""
 REQUEST = 3
 """Index of the request in x1 to x18."""
 _PAIRED = 17
@@ -70,8 +73,8 @@ FEATURES = BASE + (_PAIRED - 1) * (_PAIRED - 2) // 2 + BASE - 1
 """The base, the products of pairs, the squares of x1 to x18: 157."""
 
 ENDED, RUNTIMES, PROCS, LAST_END, LAST, HISTORY = 0, 1, 2, 3, 4, 10
-"""Columns of ``Memory.users``: ended jobs, the sums of their runtimes and of their processors, the last end, then runtime and
-submission of the last three, latest first; and the number of these columns."""
+"""Columns of ``Memory.users``: ended jobs, the sums of their runtimes and of their processors, the last end, then
+runtime and submission of the last three, latest first; and the number of these columns."""
 
 
 @kernel

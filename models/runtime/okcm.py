@@ -35,8 +35,8 @@ OPTIONS = {
     "base": Option("zero", words=("zero", "last")),
 }
 """Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the
-request), except the paper's ``switch``. Of 6,864 points of delta, eta, lambda, weights with k = 1, then k to 25, these have
-0.478. Flat: shared weights 0.476 (delta=10, eta=10000, lambda=10), k = 3 0.475; so large a delta makes most losses
+request), except the paper's ``switch``. Of 6,864 points of delta, eta, lambda, weights with k = 1, then k to 25, these
+have 0.478. Flat: shared weights 0.476 (delta=10, eta=10000, lambda=10), k = 3 0.475; so large a delta makes most losses
 quadratic. Switch 10: 0.465, 100: 0.496, 400: 0.508, so the regression is the worse part; 25 is published."""
 
 
@@ -71,7 +71,8 @@ magnitudes s, the sums G of squared gradients. The shared learner has the row be
 _TINY = 1e-9
 """Start value of N, s and G, as in the program of Gaussier et al. 2015."""
 (WINDOW, K, SWITCH, OWN, DELTA, ETA, LAMBDA, BEHIND, FROM_LAST, NEAREST) = range(10)
-"""Slots of ``Memory.model``: settings, the end of knn's columns, whether sums are added to the last runtime, scratch of knn."""
+"""Slots of ``Memory.model``: settings, the end of knn's columns, whether sums are added to the last runtime, scratch of
+knn."""
 
 
 def _memory(values: dict[str, Any], jobs: pd.DataFrame) -> Memory:

@@ -1,9 +1,10 @@
 """The protocol between simulator and predictor.
 
-The simulator reports submissions, starts and ends, and asks for estimates. Three questions can have three answers: ``ORDER``
-(where in the queue does the job belong?), ``FIT`` (will it end before the reservation?) and ``END`` (when will it end, once it
-runs?). A point predictor gives one answer to all. A predictor has one of three forms: a table known before the simulation, a
-state machine compiled into the simulator, or any Python object with the methods of :class:`OnlinePredictor`.
+The simulator reports submissions, starts and ends, and asks for estimates. Three questions can have three answers:
+``ORDER`` (where in the queue does the job belong?), ``FIT`` (will it end before the reservation?) and ``END`` (when
+will it end, once it runs?). A point predictor gives one answer to all. A predictor has one of three forms: a table
+known before the simulation, a state machine compiled into the simulator, or any Python object with the methods of
+:class:`OnlinePredictor`.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ class TablePredictor:
 class CompiledPredictor:
     """A predictor that learns inside the kernel: its code, and fresh memory for a jobs table.
 
-    ``retrain``, if there is one, is called at each midnight (``features.clock.Clock``) that the simulation passes, or at the last
-    of each ``every`` midnights: with the
-    memory, the jobs that have ended so far (rows of the kernel's jobs, int64, in the order of their ends) and all runtimes (int64
-    [jobs]; only those of the ended jobs may be read). The simulation continues with the memory that it returns. ``distribution``,
-    if there is one, returns from the final memory the quantiles predicted at each job's submission: one column per level in (0,
-    1), seconds, float64 [jobs]. Codes: :mod:`models.runtime.dispatch`.
+    ``retrain``, if there is one, is called at each midnight (``features.clock.Clock``) that the simulation passes, or
+    at the last of each ``every`` midnights: with the memory, the jobs that have ended so far (rows of the kernel's
+    jobs, int64, in the order of their ends) and all runtimes (int64 [jobs]; only those of the ended jobs may be read).
+    The simulation continues with the memory that it returns. ``distribution``, if there is one, returns from the final
+    memory the quantiles predicted at each job's submission: one column per level in (0, 1), seconds, float64 [jobs].
+    Codes: :mod:`models.runtime.dispatch`.
     """
 
     name: str
@@ -63,8 +64,9 @@ class CompiledPredictor:
 class OnlinePredictor(Protocol):
     """A predictor in plain Python that learns during the run.
 
-    ``job`` is a row of ``jobs``; times are the trace's seconds. Within one second the simulator reports ends, then submissions,
-    and then asks for the estimates of the submitted jobs. It reports the starts that follow before any event of a later second.
+    ``job`` is a row of ``jobs``; times are the trace's seconds. Within one second the simulator reports ends, then
+    submissions, and then asks for the estimates of the submitted jobs. It reports the starts that follow before any
+    event of a later second.
     """
 
     name: str
@@ -92,14 +94,15 @@ class OnlinePredictor(Protocol):
 class TellsQuantiles(Protocol):
     """A predictor in plain Python with a distribution of each runtime: one more method.
 
-    Schedulers that weigh distributions (``Harm``) call it once at submission, and again if the job outlives all its quantiles.
-    Answers are rounded and clamped: they ascend, exceed the elapsed time, and do not exceed the request.
+    Schedulers that weigh distributions (``Harm``) call it once at submission, and again if the job outlives all its
+    quantiles. Answers are rounded and clamped: they ascend, exceed the elapsed time, and do not exceed the request.
     """
 
     def quantiles(self, job: int, now_s: int, elapsed_s: int, levels: np.ndarray) -> Sequence[float]:
         """Return quantiles of the runtime of ``job`` in seconds, one for each of ``levels``.
 
-        Levels ascend in (0, 1). For a job that has run ``elapsed_s`` seconds and still runs, they are conditional on that.
+        Levels ascend in (0, 1). For a job that has run ``elapsed_s`` seconds and still runs, they are conditional on
+        that.
         """
 
 

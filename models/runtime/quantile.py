@@ -1,13 +1,14 @@
 """``quantile``: the distribution of a job's runtime at submission and while it runs.
 
-An online quantile regression forest (Meinshausen 2006). Its trees are grown on the logarithm of runtime; a leaf holds three
-histograms of its jobs: of runtimes, of runtimes relative to that of the last similar job, and of runtimes relative to requests,
-fine next to the request (:mod:`models.runtime.quantile_forest`). A job's distribution mixes the three, each the mean over the
-job's leaves, with a little of the runtimes of all jobs. Leaves learn at once from every job that ends; at each midnight new trees
-replace the oldest. Levels are calibrated online, the upper ones also in processor-seconds (:mod:`models.runtime.levels`).
+An online quantile regression forest (Meinshausen 2006). Its trees are grown on the logarithm of runtime; a leaf holds
+three histograms of its jobs: of runtimes, of runtimes relative to that of the last similar job, and of runtimes
+relative to requests, fine next to the request (:mod:`models.runtime.quantile_forest`). A job's distribution mixes the
+three, each the mean over the job's leaves, with a little of the runtimes of all jobs. Leaves learn at once from every
+job that ends; at each midnight new trees replace the oldest. Levels are calibrated online, the upper ones also in
+processor-seconds (:mod:`models.runtime.levels`).
 
-Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it ends
-before a reservation, ``end`` for when it will end once it runs, and again ``end`` given how long it has run.
+Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it
+ends before a reservation, ``end`` for when it will end once it runs, and again ``end`` given how long it has run.
 """
 
 from __future__ import annotations
@@ -39,21 +40,24 @@ OPTIONS = {
     "seed": SEED,
     "every": EVERY,
 }
-"""``rate``: on first halves of KTH-SP2, SDSC-SP2 and ALCF-Theta the mean quantile loss is 0.2 to 0.8 % lower than at 0.005.
-``order``, ``fit``, ``end`` are by schedules of the first halves of KTH-SP2 and SDSC-SP2, with an earlier forest."""
+"""``rate``: on first halves of KTH-SP2, SDSC-SP2 and ALCF-Theta the mean quantile loss is 0.2 to 0.8 % lower than at
+0.005. ``order``, ``fit``, ``end`` are by schedules of the first halves of KTH-SP2 and SDSC-SP2, with an earlier
+forest."""
 NEW_TREES = 2
 """Number of trees replaced each midnight."""
 MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 8, 0.6, 0.6
-"""Of each tree: min jobs in a leaf, share of features per split, and share of jobs per tree. With LightGBM's
-trees, on the first half of KTH-SP2, the mean quantile loss, 1,228 s, stays within 0.6 % with half as many trees or twice as
-many new ones, with 0.3 or all of the features, with 0.9 of the jobs. It is 1.2 % higher with 0.3 of the jobs, 1.3 % with
+"""Of each tree: min jobs in a leaf, share of features per split, and share of jobs per tree. With LightGBM's trees, on
+the first half of KTH-SP2, the mean quantile loss, 1,228 s, stays within 0.6 % with half as many trees or twice as many
+new ones, with 0.3 or all of the features, with 0.9 of the jobs. It is 1.2 % higher with 0.3 of the jobs, 1.3 % with
 leaves of 20, 0.7 % with 64 leaves. With 256 leaves a min of 4 or 8 jobs makes no difference."""
 SHAPE = regression_tree.Shape(forest.LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE)
 LEARNED_JOBS = 5000
-"""Max most recent ended jobs for a new tree. On the first half of KTH-SP2 2,500 have 1.1 % more loss, 10,000 0.1 % less."""
+"""Max most recent ended jobs for a new tree. On the first half of KTH-SP2 2,500 have 1.1 % more loss, 10,000 0.1 %
+less."""
 NEW_EDGES = 0.04
-"""Bin edges are chosen anew when more than this share of the learned jobs has ended since. On first halves the loss equals
-that of nightly edges; with 0.125 it is 0.5 % higher on ALCF-Theta, 0.1 % on LANL-CM5, equal on KTH-SP2 and SDSC-SP2."""
+"""Bin edges are chosen anew when more than this share of the learned jobs has ended since. On first halves the loss
+equals that of nightly edges; with 0.125 it is 0.5 % higher on ALCF-Theta, 0.1 % on LANL-CM5, equal on KTH-SP2 and
+SDSC-SP2."""
 ENOUGH = 100
 """Min ended jobs for growing trees; before that one leaf holds all jobs. Not tuned."""
 REGULAR = np.arange(1, 40) / 40
@@ -63,8 +67,8 @@ REGULAR = np.arange(1, 40) / 40
 def quantile(**options: str) -> CompiledPredictor:
     """Return the predictor.
 
-    ``order`` is a level in (0, 1) or ``accuracy``, ``fit`` and ``end`` are levels, ``rate`` in (0, 1) is the step of calibration.
-    Trees are grown at each midnight, or at each ``every``-th.
+    ``order`` is a level in (0, 1) or ``accuracy``, ``fit`` and ``end`` are levels, ``rate`` in (0, 1) is the step of
+    calibration. Trees are grown at each midnight, or at each ``every``-th.
     """
     values = read(options, OPTIONS)
     levels = [-1.0 if values[question] == ACCURATE else values[question] for question in ("order", "fit", "end")]
@@ -90,8 +94,8 @@ def quantile(**options: str) -> CompiledPredictor:
 def begun(fresh: Memory, table: np.ndarray, rate: float, answers: Sequence[float]) -> Memory:
     """Return a ``fresh`` memory with a forest of one leaf.
 
-    ``table`` are the kept levels, ``rate`` is the step of calibration, ``answers`` the levels of ``ORDER``, ``FIT`` and ``END``, -1
-    for the most accurate point.
+    ``table`` are the kept levels, ``rate`` is the step of calibration, ``answers`` the levels of ``ORDER``, ``FIT`` and
+    ``END``, -1 for the most accurate point.
     """
     wide = features(fresh.keys.shape[1])
     model = np.zeros(edges_at(len(table)) + wide * (regression_tree.BINS - 1))

@@ -1,11 +1,11 @@
 """The kernels of ``quantile``: a forest's answers, and how its leaves and levels learn.
 
-Simulator, training and registered models run this file: compiled here, and as plain Python where a registered model is loaded
-without Queuecast.
+Simulator, training and registered models run this file: compiled here, and as plain Python where a registered model is
+loaded without Queuecast.
 
-Runtimes relative to the request have cells that are fine next to the request. Runtimes are cut at the request, and many jobs run
-to it or are killed seconds before it. A cell is a range of ln(request / runtime): ``STEP`` wide far from the request, down to 0.05
-% next to it; the last cell is the request itself.
+Runtimes relative to the request have cells that are fine next to the request. Runtimes are cut at the request, and many
+jobs run to it or are killed seconds before it. A cell is a range of ln(request / runtime): ``STEP`` wide far from the
+request, down to 0.05 % next to it; the last cell is the request itself.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def add_weighted(total, weights, table, rows):
 STEP = 0.0625
 """Cells far from the request are 6 % of the runtime wide, the max error of a quantile there. Not tuned."""
 FINE = (0.032, 0.016, 0.008, 0.004, 0.002, 0.001, 0.0005)
-"""Starts of the cells next to the request. Against one cell of ``STEP`` the loss at 0.8 falls by 2 to 6 % on the first half of
-KTH-SP2, where half of the jobs with a long request end within 0.2 % of it."""
+"""Starts of the cells next to the request. Against one cell of ``STEP`` the loss at 0.8 falls by 2 to 6 % on the first
+half of KTH-SP2, where half of the jobs with a long request end within 0.2 % of it."""
 FAR = 192
 """Number of cells of ``STEP``: down to a runtime 160,000 times shorter than the request."""
 ENDS = np.array([*(STEP * np.arange(FAR, 0, -1)), *FINE, 0.0])
@@ -76,24 +76,25 @@ BINS = 256
 REACH = 96
 """Relative runtimes have bins up to ``REACH`` steps, a factor of 400, on either side. Not tuned."""
 SHARES = (0.16, 0.16, 0.65, 0.03)
-"""Weights of histograms in the distribution for quantiles: runtimes, relative to the last similar job, relative to requests,
-and runtimes of all jobs. A quantile's loss counts seconds, so jobs with long requests dominate it, and those use similar
-shares of their requests. Chosen among about ten on first halves: against (0.3, 0.2, 0.5, 0) the mean loss is 1 % lower on
-KTH-SP2 and equal on SDSC-SP2 and ALCF-Theta. The runtimes of all jobs serve the lowest levels, 0.05 and 0.1. More of the
-third would be 1 % better on KTH-SP2 and 2 % worse on LANL-CM5."""
+"""Weights of histograms in the distribution for quantiles: runtimes, relative to the last similar job, relative to
+requests, and runtimes of all jobs. A quantile's loss counts seconds, so jobs with long requests dominate it, and those
+use similar shares of their requests. Chosen among about ten on first halves: against (0.3, 0.2, 0.5, 0) the mean loss
+is 1 % lower on KTH-SP2 and equal on SDSC-SP2 and ALCF-Theta. The runtimes of all jobs serve the lowest levels, 0.05 and
+0.1. More of the third would be 1 % better on KTH-SP2 and 2 % worse on LANL-CM5."""
 POINT_SHARES = (0.3, 0.2, 0.5, 0.0)
-"""The same for the prediction with the highest accuracy, where short jobs count as much as long ones. On the first halves of
-KTH-SP2, SDSC-SP2 and ALCF-Theta its accuracy is 0.1 to 0.4 points above that with (0.2, 0.2, 0.6, 0)."""
+"""The same for the prediction with the highest accuracy, where short jobs count as much as long ones. On the first
+halves of KTH-SP2, SDSC-SP2 and ALCF-Theta its accuracy is 0.1 to 0.4 points above that with (0.2, 0.2, 0.6, 0)."""
 RELATIVE = BINS
 RATIO = RELATIVE + 2 * REACH + 1
 MEMBERS = RATIO + CELLS
 LEAF = MEMBERS + 1
-"""A leaf: ``BINS`` counts of runtimes, then of relative runtimes, ``CELLS`` of runtimes relative to requests, number of jobs."""
+"""A leaf: ``BINS`` counts of runtimes, then of relative runtimes, ``CELLS`` of runtimes relative to requests, number of
+jobs."""
 (GROWN, NEXT_TREE, BINNED, EDGED, RATE, ORDER_AT, FIT_AT, END_AT, LEVELS, LEVEL) = range(10)
-"""Slots of ``Memory.model``: number of trees, the next to replace, ended jobs when bins were last found and when edges were
-chosen, step of calibration, each answer's index of its level, number of levels. Then levels, their calibrated values,
-tilts, ``WORK``, the bins of all jobs of the first tree, thresholds of trees, scratch, edges of bins. Leaves are in
-``Memory.leaves``, a row for each leaf of each tree."""
+"""Slots of ``Memory.model``: number of trees, the next to replace, ended jobs when bins were last found and when edges
+were chosen, step of calibration, each answer's index of its level, number of levels. Then levels, their calibrated
+values, tilts, ``WORK``, the bins of all jobs of the first tree, thresholds of trees, scratch, edges of bins. Leaves are
+in ``Memory.leaves``, a row for each leaf of each tree."""
 
 
 @kernel
@@ -299,8 +300,8 @@ def learn_from(memory, job, jobs):
 def beyond(levels, quantiles, requested, elapsed, wanted):
     """Return the quantile ``wanted`` of a runtime beyond ``elapsed`` seconds, not rounded.
 
-    ``quantiles`` are those of the whole runtime at ``levels``, both ascending. Between them the logarithm of runtime is assumed
-    uniform; level 0 is a second and level 1 the request.
+    ``quantiles`` are those of the whole runtime at ``levels``, both ascending. Between them the logarithm of runtime is
+    assumed uniform; level 0 is a second and level 1 the request.
     """
     passed = 0.0
     low, high, seconds, longer = 0.0, 0.0, 1.0, 1.0

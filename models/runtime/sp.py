@@ -1,13 +1,13 @@
 """SP-x, "survival probability x percent": a runtime that at most x % of past jobs exceed.
 
-Lamar et al. 2021 (CLUSTER). Jobs with equal executable, user, request and processors form a group, a list of points: a runtime
-and its weight. The group starts with one point at the request, of weight ``seed`` times the request. A job's end multiplies all
-weights by ``decay`` and adds a point at its runtime, with the runtime as weight. The prediction is the smallest of these runtimes
-whose cumulative weight reaches 1 - x/100 of the total, without interpolation. The authors' program wants the share exceeded,
-spares the seed the first decay and starts its running sum of weights at 1, whatever the seed's weight: about one prediction in a
-hundred is longer there. A missing executable is a value of its own, as in that program, because most traces name none; a job
-without a known user gets its request. The prediction for a job that has run for some time uses only the longer points, or the
-request if none is left.
+Lamar et al. 2021 (CLUSTER). Jobs with equal executable, user, request and processors form a group, a list of points: a
+runtime and its weight. The group starts with one point at the request, of weight ``seed`` times the request. A job's
+end multiplies all weights by ``decay`` and adds a point at its runtime, with the runtime as weight. The prediction is
+the smallest of these runtimes whose cumulative weight reaches 1 - x/100 of the total, without interpolation. The
+authors' program wants the share exceeded, spares the seed the first decay and starts its running sum of weights at 1,
+whatever the seed's weight: about one prediction in a hundred is longer there. A missing executable is a value of its
+own, as in that program, because most traces name none; a job without a known user gets its request. The prediction for
+a job that has run for some time uses only the longer points, or the request if none is left.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ OPTIONS = {
 PUBLISHED = ("2", "3", "4")
 """The published values of x."""
 NEGLIGIBLE = 1e-20
-"""A point is dropped when it weighs less than this share of the kept points that are at least as long. Both decay alike, so
-its share never grows again: a million dropped points move no share of the points beyond any second by more than 1e-14. With
-the usual decay a group keeps some 450 points if its runtimes vary without end, and about 7000, where a double underflows,
-if they only ever fall."""
+"""A point is dropped when it weighs less than this share of the kept points that are at least as long. Both decay
+alike, so its share never grows again: a million dropped points move no share of the points beyond any second by more
+than 1e-14. With the usual decay a group keeps some 450 points if its runtimes vary without end, and about 7000, where a
+double underflows, if they only ever fall."""
 TIE = 1e-12
 """Shares with a smaller relative difference count as equal, so that neither rounding nor dropped points decide."""
 SHARE, DECAY = range(2)
 """Slots of ``Memory.model``: x/100 and the decay."""
 FIRST, END = range(2)
-"""Columns of ``Memory.links``, whose rows here are groups: the begin of the group's points, and the place behind the last."""
+"""Columns of ``Memory.links``, whose rows here are groups: the begin of the group's points, and the place behind the
+last."""
 RUNTIME, WEIGHT = range(2)
-"""Columns of ``Memory.jobs``, whose rows here are points: the lists of all groups in sequence, each from the longest runtime
-to the shortest, with room for the group's seed and all its jobs."""
+"""Columns of ``Memory.jobs``, whose rows here are points: the lists of all groups in sequence, each from the longest
+runtime to the shortest, with room for the group's seed and all its jobs."""
 
 
 def sp(**options: str) -> CompiledPredictor:

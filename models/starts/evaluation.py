@@ -20,8 +20,8 @@ MONTH_S = 30 * 86_400
 def ranked_scores(chances: np.ndarray, waited_s: np.ndarray) -> np.ndarray:
     """Return one minus the ranked probability score of each answer, in [0, 1], float64 [jobs].
 
-    The mean over the edges of the squared difference between the chance to have started and whether the job had (Epstein 1969);
-    proper, and bounded whatever the waits.
+    The mean over the edges of the squared difference between the chance to have started and whether the job had
+    (Epstein 1969); proper, and bounded whatever the waits.
     """
     return 1.0 - ((chances - (waited_s[:, None] <= EDGES_S)) ** 2).mean(axis=1)
 
@@ -29,8 +29,8 @@ def ranked_scores(chances: np.ndarray, waited_s: np.ndarray) -> np.ndarray:
 def quality(rows: pd.DataFrame) -> dict[str, float]:
     """Return figures of the answers whose ``waited_s`` is known.
 
-    Without any, only ``answers`` (0). Else the median error of the median, the share of 80 % intervals that held, and for starts
-    within 1 h the mean chance given and the share that came true.
+    Without any, only ``answers`` (0). Else the median error of the median, the share of 80 % intervals that held, and
+    for starts within 1 h the mean chance given and the share that came true.
     """
     judged = rows[rows["waited_s"].notna()] if "waited_s" in rows else rows[:0]
     if judged.empty:

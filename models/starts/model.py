@@ -1,7 +1,7 @@
 """Models of when jobs start: trained on questions, calibrated on known outcomes.
 
-They are distributions of waits (:mod:`models.packed.start_distribution`), trained on the states of a queue. If a question's job
-still waits at training, it is used for the bins that it has outlasted: it is censored, not dropped.
+They are distributions of waits (:mod:`models.packed.start_distribution`), trained on the states of a queue. If a
+question's job still waits at training, it is used for the bins that it has outlasted: it is censored, not dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from models.trees import plain_trees
 class Growth:
     """How trees are grown; the rows are those of jobs and bins.
 
-    ``members`` forests with seeds of their own are averaged in log odds. Of more than ``most_rows`` rows so many are drawn.
+    ``members`` forests with seeds of their own are averaged in log odds. Of more than ``most_rows`` rows so many are
+    drawn.
     """
 
     trees: int = 250
@@ -41,7 +42,8 @@ class Growth:
 GROWTH = Growth()
 """On the first half of KTH-SP2 under EASY, 100 trees at 0.05 lose 0.5 % of pinball."""
 LEARNED = 6_000
-"""Max most recent questions to learn from. On the first half of KTH-SP2 12,000 lose 1 % less as recorded, 1 % more under EASY."""
+"""Max most recent questions to learn from. On the first half of KTH-SP2 12,000 lose 1 % less as recorded, 1 % more
+under EASY."""
 ENOUGH = 100
 """Min answers for a calibration."""
 _PRIOR, _PRIOR_ODDS = 25.0, 50.0
@@ -64,8 +66,9 @@ def grow(
 ) -> Hazard:
     """Return trees trained on how long jobs waited.
 
-    ``waited_s`` float64 [questions] is how long a job waited after the question, or has waited so far if it still ``waits`` (bool
-    [questions]). The others are as in :func:`models.packed.start_distribution.rows_of`. Raises ValueError without a start.
+    ``waited_s`` float64 [questions] is how long a job waited after the question, or has waited so far if it still
+    ``waits`` (bool [questions]). The others are as in :func:`models.packed.start_distribution.rows_of`. Raises
+    ValueError without a start.
     """
     begun = np.searchsorted(EDGES_S[:-1], waited_s, "left")  # the bin of the start, or the first that the wait has not outlasted
     rows = np.where(waits, np.searchsorted(EDGES_S[:-1], waited_s, "right"), np.minimum(begun + 1, len(EDGES_S) - 1))
@@ -110,9 +113,10 @@ def _parameters(growth: Growth, seed: int) -> dict[str, object]:
 def calibrate(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray, age_s: np.ndarray) -> Calibration:
     """Return the calibration of chances by their outcomes, with no change as a prior.
 
-    ``chances`` float64 [questions, edges]; ``waited_s`` and ``waits`` as in :func:`grow`; ``age_s`` float64 [questions] is the
-    age of the question. A pinned edge uses only older questions, whose outcome is known. Of jobs that waited, the frequencies are
-    the Kaplan-Meier estimate of the chance at which a job started. All days count the same: answers of one day err together.
+    ``chances`` float64 [questions, edges]; ``waited_s`` and ``waits`` as in :func:`grow`; ``age_s`` float64 [questions]
+    is the age of the question. A pinned edge uses only older questions, whose outcome is known. Of jobs that waited,
+    the frequencies are the Kaplan-Meier estimate of the chance at which a job started. All days count the same: answers
+    of one day err together.
     """
     shift, slope = np.array([_odds(chances[:, edge], waited_s, age_s, EDGES_S[edge]) for edge in PINNED]).T
     rest = waited_s > EDGES_S[AT_ONCE]
@@ -125,9 +129,9 @@ def calibrate(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray, age_
 def spread(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray, moment: np.ndarray) -> Calibration:
     """Return the calibration of how wide chances are; medians stay.
 
-    Answers of one ``moment`` (int64 [questions]) err together, to a side that is not foreseen: recent errors to one side widen
-    both sides. So each started job also counts with its chance mirrored, and all moments count the same. Other arguments are as
-    in :func:`calibrate`.
+    Answers of one ``moment`` (int64 [questions]) err together, to a side that is not foreseen: recent errors to one
+    side widen both sides. So each started job also counts with its chance mirrored, and all moments count the same.
+    Other arguments are as in :func:`calibrate`.
     """
     at = at_waits(given_waiting(chances), waited_s)
     weight = _equal_weights(moment)
@@ -185,7 +189,8 @@ class Questions:
     """Questions with the models' inputs at their times; arrays [questions].
 
     ``row`` of the jobs and ``at_s`` int64; ``states`` float64 [questions, features]; ``scenarios`` float64 [questions,
-    ``SCENARIOS``] ascending; ``plan_s`` float64 is the start under EASY if jobs run for their requests and no job follows.
+    ``SCENARIOS``] ascending; ``plan_s`` float64 is the start under EASY if jobs run for their requests and no job
+    follows.
     """
 
     row: np.ndarray
@@ -204,7 +209,8 @@ class Questions:
     def waited(self, start_s: np.ndarray, until_s: int) -> tuple[np.ndarray, np.ndarray]:
         """Return how long each job waited after its question, and which jobs still wait.
 
-        As known by ``until_s``. Seconds float64 and bool [questions]; ``start_s`` int64 [jobs] are the starts of all jobs.
+        As known by ``until_s``. Seconds float64 and bool [questions]; ``start_s`` int64 [jobs] are the starts of all
+        jobs.
         """
         start = start_s[self.row]
         waits = start > until_s
@@ -269,7 +275,8 @@ def restricted(model: StartModel, kind: str) -> StartModel:
 def best_kind(chances: Uncalibrated, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
     """Return the best kind of inputs by ranked scores of started jobs, and those scores.
 
-    Scenarios mislead if the site's scheduler is not the simulated one; if it is, the mean with their distribution errs less.
+    Scenarios mislead if the site's scheduler is not the simulated one; if it is, the mean with their distribution errs
+    less.
     """
     scores = {kind: ranked_scores(chance, waited_s)[~waits] for kind, chance in chances.items()}
     kind = max(scores, key=lambda name: (scores[name].mean() if len(scores[name]) else 0.0, name == BOTH))
@@ -281,8 +288,8 @@ def refresh(
 ) -> StartModel:
     """Return ``model`` calibrated as of ``at_s`` on its distributions of the days before.
 
-    ``chances`` of the ``questions`` are by this model or one like it, which has not learned from questions after ``since_s``.
-    If they are too few, or the method is ``RECENT``, only ``at_s`` changes: an earlier calibration stays.
+    ``chances`` of the ``questions`` are by this model or one like it, which has not learned from questions after
+    ``since_s``. If they are too few, or the method is ``RECENT``, only ``at_s`` changes: an earlier calibration stays.
     """
     past = (questions.at_s >= max(at_s - CALIBRATED_DAYS * DAY_S, since_s)) & (questions.at_s < at_s)
     if model.method == RECENT or past.sum() < ENOUGH:

@@ -13,23 +13,26 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 """The classifiers by name, with their default options.
 
-100 trees, and a learning rate of 0.1 with LightGBM, are the libraries' defaults. The rest is not (leaves of 3 rows, 10 with
-LightGBM, and 15 leaves a tree; 9 neighbours; AdaBoost's depth and learning rate). What it was tuned on is not recorded, probably
-simulated control runs. It is older than the first table of docs/studies/variability.md and unchanged since; figures there are of
-the same cluster, and may flatter it. ``ordinal``'s options were chosen once, before any trial, for tens of thousands of runs.
+100 trees, and a learning rate of 0.1 with LightGBM, are the libraries' defaults. The rest is not (leaves of 3 rows, 10
+with LightGBM, and 15 leaves a tree; 9 neighbours; AdaBoost's depth and learning rate). What it was tuned on is not
+recorded, probably simulated control runs. It is older than the first table of docs/studies/variability.md and unchanged
+since; figures there are of the same cluster, and may flatter it. ``ordinal``'s options were chosen once, before any
+trial, for tens of thousands of runs.
 """
 ORDINAL, NEAREST = "ordinal", "knn"
 PUBLISHED = tuple(name for name in OPTIONS if name != ORDINAL)
-"""Compared by default. ``ordinal``, the scheduler's, is not: it trains once per threshold and needs thousands of runs."""
+"""Compared by default. ``ordinal``, the scheduler's, is not: it trains once per threshold and needs thousands of
+runs."""
 CLASSIFIERS = tuple(name for name in OPTIONS if name != NEAREST)
-"""Those that can be registered and asked by the simulator. The nearest neighbours stay in scikit-learn, to be compared."""
+"""Those that can be registered and asked by the simulator. The nearest neighbours stay in scikit-learn, to be
+compared."""
 CANDIDATES = tuple(name for name in PUBLISHED if name != NEAREST)
 """Trained by default for a monitored system."""
 ORDINAL_CUTOFF = 0.1
 """Min probability of variation at which ``ordinal`` lets a job wait.
 
-Its probabilities are frequencies, so the cutoff is a price: at 0.1 up to nine of ten waits are for runs that would not have
-varied, and a patient job loses little by them.
+Its probabilities are frequencies, so the cutoff is a price: at 0.1 up to nine of ten waits are for runs that would not
+have varied, and a patient job loses little by them.
 """
 
 

@@ -1,9 +1,10 @@
 """Class probabilities of trained classifiers, from plain arrays inside the kernel.
 
-Every library's classifier of trees becomes one of three kinds. (1) Trees whose leaves hold shares of a vote. (2) Trees whose
-leaves hold scores that a softmax turns into probabilities: AdaBoost's vote as in scikit-learn, Friedman, Hastie & Tibshirani's
-additive logistic regression as in LightGBM. (3) Trees whose leaves hold a score of each class from the second on; a logistic
-function turns it into the probability of that class or a higher one. ``models.variability.learners`` trains and converts.
+Every library's classifier of trees becomes one of three kinds. (1) Trees whose leaves hold shares of a vote. (2) Trees
+whose leaves hold scores that a softmax turns into probabilities: AdaBoost's vote as in scikit-learn, Friedman, Hastie &
+Tibshirani's additive logistic regression as in LightGBM. (3) Trees whose leaves hold a score of each class from the
+second on; a logistic function turns it into the probability of that class or a higher one.
+``models.variability.learners`` trains and converts.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from features.jit import apart, kernel, njit
 from models.trees import FEATURE, HIGH, LOW
 
 SHARES, SCORES, EXCEEDS = 0, 1, 3
-"""Kinds: sum of leaves, softmax of the sum of leaves, or differences between probabilities of a class or above. They are written
-to registered models, where 2 once stood for nearest neighbours."""
+"""Kinds: sum of leaves, softmax of the sum of leaves, or differences between probabilities of a class or above. They
+are written to registered models, where 2 once stood for nearest neighbours."""
 
 
 class Arrays(NamedTuple):
     """A classifier of trees as arrays.
 
     ``kind`` is one of the codes above; ``fills`` float64 [columns] replaces missing values. ``roots`` int64 [trees],
-    ``links`` int64 [nodes, 3] as in ``models.trees`` but for all trees together, where a number below 0 is leaf ``-1 - number``,
-    ``thresholds`` float64 [nodes], ``leaves`` float64 [leaves, classes] and ``base`` float64 [classes], to which leaves are added
-    (-inf for a class without training rows).
+    ``links`` int64 [nodes, 3] as in ``models.trees`` but for all trees together, where a number below 0 is leaf
+    ``-1 - number``, ``thresholds`` float64 [nodes], ``leaves`` float64 [leaves, classes] and ``base`` float64
+    [classes], to which leaves are added (-inf for a class without training rows).
     """
 
     kind: int

@@ -1,13 +1,14 @@
 """Cross-validation of variation classifiers on control runs, after Nichols et al. (RUSH).
 
-Folds are blocks of time. The paper does not mention time, but runs minutes apart share the machine's state: training runs lie in
-other stretches of time than judged ones, with a gap between. Baselines, labels, medians,
-cutoff and the choice of columns come from the training part alone.
+Folds are blocks of time. The paper does not mention time, but runs minutes apart share the machine's state: training
+runs lie in other stretches of time than judged ones, with a gap between. Baselines, labels, medians, cutoff and the
+choice of columns come from the training part alone.
 
 Recursive feature elimination drops the least important columns step by step (Guyon et al., "Gene selection for cancer
-classification", Machine Learning 46, 2002). At each size the classifier is judged by F1 on folds that are blocks of time; the best
-set is kept, of equals the smaller, as in Nichols et al. (RUSH). F1 at each size is that of its own best cutoff, which flatters all
-sizes alike: use it to choose only. The chosen set is judged on other runs: columns are eliminated inside each training part.
+classification", Machine Learning 46, 2002). At each size the classifier is judged by F1 on folds that are blocks of
+time; the best set is kept, of equals the smaller, as in Nichols et al. (RUSH). F1 at each size is that of its own best
+cutoff, which flatters all sizes alike: use it to choose only. The chosen set is judged on other runs: columns are
+eliminated inside each training part.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ def eliminate(
 ) -> Elimination:
     """Choose the columns of ``features`` [rows] with which the classifier ``name`` does best.
 
-    Arguments and errors are those of ``models.variability.model.fit``. Sizes are judged on blocks of time. The nearest neighbours,
-    which have no importances, keep all columns.
+    Arguments and errors are those of ``models.variability.model.fit``. Sizes are judged on blocks of time. The nearest
+    neighbours, which have no importances, keep all columns.
     """
     from models.variability.learners import learn  # imports scikit-learn, and not every evaluation eliminates
 
@@ -112,15 +113,16 @@ def _best_f1(probability: np.ndarray, varies: np.ndarray) -> float:
 PARTS = 5
 """Number of stretches of time."""
 FIRST_BLOCK_DAYS = 7
-"""Days after a champion's training until classifiers are first retrained to judge it; each later step takes twice as many."""
+"""Days after a champion's training until classifiers are first retrained to judge it; each later step takes twice as
+many."""
 
 
 @dataclass(frozen=True)
 class ClassifierTraining:
     """Which classifiers are trained, and how.
 
-    ``thresholds`` of z divide the classes; with ``elimination`` columns are chosen inside each training part; ``options`` are by
-    classifier.
+    ``thresholds`` of z divide the classes; with ``elimination`` columns are chosen inside each training part;
+    ``options`` are by classifier.
     """
 
     names: Sequence[str] = PUBLISHED
@@ -148,8 +150,8 @@ class ClassifierTraining:
     ) -> VariabilityModel:
         """Train the classifier ``name``; other arguments as in ``models.variability.model.fit``.
 
-        If a table has the situation of a start, ``ordinal`` reads its DELAY_FEATURES, the others all but MORE_FEATURES. The
-        cutoff of ``ordinal`` is not chosen but ORDINAL_CUTOFF.
+        If a table has the situation of a start, ``ordinal`` reads its DELAY_FEATURES, the others all but MORE_FEATURES.
+        The cutoff of ``ordinal`` is not chosen but ORDINAL_CUTOFF.
         """
         ordinal = name == ORDINAL
         if set(SITUATION_FEATURES) <= set(features.columns):
@@ -177,10 +179,10 @@ class Fold:
 def folds(runs: pd.DataFrame, thresholds: Sequence[float] = BINARY) -> tuple[list[Fold], int]:
     """Return the folds over ``runs``, and how many runs no fold judges.
 
-    ``runs`` has ``application start_s runtime_s``. Runs of an application without a baseline are not judged, nor are whole folds
-    whose training part lacks varied or other runs; InputError if that is so for all folds. No training run shares a minute of the
-    machine with the judged runs. Borders of stretches depend on the labels of all runs, which only decides which runs come into
-    which fold.
+    ``runs`` has ``application start_s runtime_s``. Runs of an application without a baseline are not judged, nor are
+    whole folds whose training part lacks varied or other runs; InputError if that is so for all folds. No training run
+    shares a minute of the machine with the judged runs. Borders of stretches depend on the labels of all runs, which
+    only decides which runs come into which fold.
     """
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     overall = baselines(application, runtime)
@@ -213,9 +215,10 @@ def predictions(
 ) -> pd.DataFrame:
     """Return each classifier's predictions for the runs that its folds left out.
 
-    ``features`` are sets of features by name (``own``, ``all``, or the true state for the ceiling), with the same rows as
-    ``runs`` (``application start_s runtime_s``). One row per run and combination: ``features classifier fold row application start_s
-    label varied`` (the run is of the class of variation), ``probability`` (of variation) and ``varies`` (by the cutoff).
+    ``features`` are sets of features by name (``own``, ``all``, or the true state for the ceiling), with the same rows
+    as ``runs`` (``application start_s runtime_s``). One row per run and combination:
+    ``features classifier fold row application start_s label varied`` (the run is of the class of variation),
+    ``probability`` (of variation) and ``varies`` (by the cutoff).
     """
     for name, table in features.items():
         if len(table) != len(runs):
@@ -254,11 +257,12 @@ def predictions(
 def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: ClassifierTraining) -> pd.DataFrame:
     """Return what each classifier would have predicted for the runs after ``since_s``.
 
-    One row per run, in order of starts. Time is cut into parts at ``since_s`` and ``FIRST_BLOCK_DAYS`` later, each part twice as
-    long as the one before. A part uses only the runs that had ended before the counters' window of its first run can begin: their
-    baselines label it, and models trained on them predict it. So predictions for a run stay the same as runs are added. Columns:
-    ``row start_s varied`` (of the class of variation) and for each classifier whether it predicts that. Runs of an application
-    without a baseline are left out. InputError if nothing can be learned from the ended runs.
+    One row per run, in order of starts. Time is cut into parts at ``since_s`` and ``FIRST_BLOCK_DAYS`` later, each part
+    twice as long as the one before. A part uses only the runs that had ended before the counters' window of its first
+    run can begin: their baselines label it, and models trained on them predict it. So predictions for a run stay the
+    same as runs are added. Columns: ``row start_s varied`` (of the class of variation) and for each classifier whether
+    it predicts that. Runs of an application without a baseline are left out. InputError if nothing can be learned from
+    the ended runs.
     """
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     start = runs["start_s"].to_numpy(np.int64)

@@ -1,11 +1,11 @@
 """The six classifiers of performance variation, trained by libraries; five become arrays.
 
-Nichols et al. compare extra trees, decision forests, k nearest neighbours and AdaBoost. LightGBM is added, and ``ordinal``:
-LightGBM that predicts for each class from the second on whether the run is of it or above (Frank & Hall, "A simple approach to
-ordinal classification", 2001). Each but the nearest neighbours is converted to the arrays of
-``models.variability.compiled_classifiers``. Variation is rare: learners weight rows so that classes have equal weight, except the
-nearest neighbours, which take no weights, and ``ordinal``, whose probabilities must be frequencies. Training is seeded and on one
-thread.
+Nichols et al. compare extra trees, decision forests, k nearest neighbours and AdaBoost. LightGBM is added, and
+``ordinal``: LightGBM that predicts for each class from the second on whether the run is of it or above (Frank & Hall,
+"A simple approach to ordinal classification", 2001). Each but the nearest neighbours is converted to the arrays of
+``models.variability.compiled_classifiers``. Variation is rare: learners weight rows so that classes have equal weight,
+except the nearest neighbours, which take no weights, and ``ordinal``, whose probabilities must be frequencies. Training
+is seeded and on one thread.
 """
 
 from collections.abc import Mapping
@@ -45,8 +45,9 @@ def learn(
 ) -> Learned:
     """Train ``name`` on ``table`` float64 [rows, columns] and ``label`` int64 [rows].
 
-    ``table`` has no missing values, labels are in 0..classes - 1. Importances are the learner's own; the nearest neighbours have
-    none (NaN; see ``models.variability.evaluation``). ValueError for an unknown name or option, InputError if all labels are equal.
+    ``table`` has no missing values, labels are in 0..classes - 1. Importances are the learner's own; the nearest
+    neighbours have none (NaN; see ``models.variability.evaluation``). ValueError for an unknown name or option,
+    InputError if all labels are equal.
     """
     if name not in OPTIONS:
         raise ValueError(f"unknown classifier {name!r}; known: {', '.join(OPTIONS)}")
@@ -165,7 +166,8 @@ def _trees(estimator: Any, classes: int) -> Arrays:
 
 
 _Tree = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Links int64 [nodes, 3], thresholds float64 [nodes], leaves float64 [leaves, classes]; without nodes if the tree is one leaf."""
+"""Links int64 [nodes, 3], thresholds float64 [nodes], leaves float64 [leaves, classes]; without nodes if the tree is
+one leaf."""
 
 
 def _of_scikit_learn(tree: Any, values: np.ndarray) -> _Tree:

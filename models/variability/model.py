@@ -1,15 +1,16 @@
 """Classifier of the machine's state before a job starts: predicts whether it will vary.
 
-After Nichols et al. (RUSH). A model reads counters, probes and the type of the application, and gives each class of variation a
-probability. Variation is rare and seldom the class of the highest probability. So a job is predicted to vary if the probability of
-variation reaches a cutoff, chosen for F1 on the training part alone, out of folds that are blocks of time. With three classes,
-"little variation or more" is another question with other probabilities, and has a cutoff of its own.
+After Nichols et al. (RUSH). A model reads counters, probes and the type of the application, and gives each class of
+variation a probability. Variation is rare and seldom the class of the highest probability. So a job is predicted to
+vary if the probability of variation reaches a cutoff, chosen for F1 on the training part alone, out of folds that are
+blocks of time. With three classes, "little variation or more" is another question with other probabilities, and has a
+cutoff of its own.
 
-Training and judged runs share no minute of the machine. Runs that start minutes apart see the same counters and the same
-disturbance. Folds drawn at random put such neighbours on both sides, and a model is judged by what it has memorised of the hour.
-So folds are consecutive stretches of time with a gap to the training runs: a run sees the machine from the beginning of its
-counters' window to its end, and no such interval of a training run overlaps one of a judged run (purging and embargo: Lopez de
-Prado, "Advances in Financial Machine Learning", 2018, section 7.4).
+Training and judged runs share no minute of the machine. Runs that start minutes apart see the same counters and the
+same disturbance. Folds drawn at random put such neighbours on both sides, and a model is judged by what it has
+memorised of the hour. So folds are consecutive stretches of time with a gap to the training runs: a run sees the
+machine from the beginning of its counters' window to its end, and no such interval of a training run overlaps one of a
+judged run (purging and embargo: Lopez de Prado, "Advances in Financial Machine Learning", 2018, section 7.4).
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ def times_of(runs: pd.DataFrame) -> Times:
 def stretches(times: Times, varied: np.ndarray, parts: int) -> np.ndarray:
     """Return each run's stretch of time, int64 [runs] in 0..``parts`` - 1, in order of starts.
 
-    Stretches have equally many runs. If there are ``parts`` runs that ``varied`` (bool [runs]) and as many others, but a stretch
-    would lack either, then each has equally many of the rarer kind instead, and borders lie halfway between two of these.
+    Stretches have equally many runs. If there are ``parts`` runs that ``varied`` (bool [runs]) and as many others, but
+    a stretch would lack either, then each has equally many of the rarer kind instead, and borders lie halfway between
+    two of these.
     """
     order = np.argsort(times.start_s, kind="stable")
     kind = varied[order]
@@ -65,8 +67,8 @@ def stretches(times: Times, varied: np.ndarray, parts: int) -> np.ndarray:
 def apart(times: Times, rows: np.ndarray, judged: np.ndarray) -> np.ndarray:
     """Return the ``rows`` that share no time with ``judged``; int64 indices into ``times``.
 
-    A run sees the machine from ``WINDOW_S`` seconds before its start to its end. So a remaining run ends at least the window
-    before a judged run starts, or starts at least the window after a judged run ends.
+    A run sees the machine from ``WINDOW_S`` seconds before its start to its end. So a remaining run ends at least the
+    window before a judged run starts, or starts at least the window after a judged run ends.
     """
     begin, end = np.sort(times.start_s[judged] - WINDOW_S), np.sort(times.end_s[judged])
     begun = np.searchsorted(begin, times.end_s[rows], side="right")
@@ -98,14 +100,15 @@ NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.
 class VariabilityModel:
     """A trained classifier with its cutoffs.
 
-    It reads ``columns`` in this order and distinguishes ``classes`` by ``arrays`` or, without these, by its library's own
-    ``estimator``, which can be compared but neither registered nor simulated. A job is predicted to be of class k or above,
-    k from 1 on, if the probabilities of these classes add up to at least ``cutoffs[k - 1]``. To vary is to be of class
-    ``variation`` or above; that is the last class unless classes beyond it say how much longer a run takes.
+    It reads ``columns`` in this order and distinguishes ``classes`` by ``arrays`` or, without these, by its library's
+    own ``estimator``, which can be compared but neither registered nor simulated. A job is predicted to be of class k
+    or above, k from 1 on, if the probabilities of these classes add up to at least ``cutoffs[k - 1]``. To vary is to be
+    of class ``variation`` or above; that is the last class unless classes beyond it say how much longer a run takes.
 
-    Cutoffs were chosen on out-of-fold predictions of ``cutoff_rows`` training rows (0: there were none, and they are 0.5).
-    ``importance`` float64 [columns] is the learner's own (NaN for the nearest neighbours), ``missing`` int64 [columns] the number
-    of missing training values and ``baselines`` the usual runtimes of each application in the training part.
+    Cutoffs were chosen on out-of-fold predictions of ``cutoff_rows`` training rows (0: there were none, and they are
+    0.5). ``importance`` float64 [columns] is the learner's own (NaN for the nearest neighbours), ``missing`` int64
+    [columns] the number of missing training values and ``baselines`` the usual runtimes of each application in the
+    training part.
     """
 
     classifier: str
@@ -190,11 +193,11 @@ def fit(
 ) -> VariabilityModel:
     """Train the classifier ``name`` on ``columns`` of ``features`` [rows] for ``label``.
 
-    ``label`` is int64 in 0..classes - 1. ``columns`` are all columns by default, ``classes`` one more than the largest label.
-    With ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by its neighbours of the same
-    minutes; without ``times`` they are ``NO_CHOICE``. ``baselines`` is only kept. Runs vary from class ``variation`` on, by
-    default the last. Deterministic. ValueError for an unknown name or option and labels that do not fit the rows; InputError if all
-    labels are equal, and as :func:`matrix`.
+    ``label`` is int64 in 0..classes - 1. ``columns`` are all columns by default, ``classes`` one more than the largest
+    label. With ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by its neighbours
+    of the same minutes; without ``times`` they are ``NO_CHOICE``. ``baselines`` is only kept. Runs vary from class
+    ``variation`` on, by default the last. Deterministic. ValueError for an unknown name or option and labels that do
+    not fit the rows; InputError if all labels are equal, and as :func:`matrix`.
     """
     names = tuple(features.columns if columns is None else columns)
     label = np.asarray(label, np.int64)
@@ -241,8 +244,8 @@ def out_of_fold(
 ) -> np.ndarray:
     """Return class probabilities by classifiers trained without the row's block of time.
 
-    float64 [rows, classes]; arguments as in :func:`fit`. ``table`` float64 [rows, columns] may have missing values. NaN if a
-    class has no row outside the block.
+    float64 [rows, classes]; arguments as in :func:`fit`. ``table`` float64 [rows, columns] may have missing values. NaN
+    if a class has no row outside the block.
     """
     probabilities = np.full((len(label), classes), np.nan)
     for rest, fold in blocked(times, label == classes - 1, folds):

@@ -1,7 +1,8 @@
 """Asset checks: the claims that must hold, and the numbers that show it.
 
-They look for faults of exports, options and disks, and do not repeat what the previous step enforces (an order, a clipped range):
-tests check that. Checks of severity ERROR block the assets after them. What only a monitored system needs is imported by its checks.
+They look for faults of exports, options and disks, and do not repeat what the previous step enforces (an order, a
+clipped range): tests check that. Checks of severity ERROR block the assets after them. What only a monitored system
+needs is imported by its checks.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ DROPPED = 0.05
 LOAD = (0.02, 1.2)
 """Min and max offered load of a machine in use. Outside this range, the number of processors is often wrong."""
 OVERBOOKED = 0.01
-"""Max share of time in which the recorded schedule may hold too many processors: clocks of accounting differ by seconds."""
+"""Max share of time in which the recorded schedule may hold too many processors: clocks of accounting differ by
+seconds."""
 
 
 JOBS = {

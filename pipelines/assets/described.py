@@ -1,6 +1,7 @@
 """Metadata of a materialisation in Dagster: rows, columns, versions, links, pictures.
 
-A column has one meaning in all tables. Columns that come in numbers, such as those of counters, are described by patterns.
+A column has one meaning in all tables. Columns that come in numbers, such as those of counters, are described by
+patterns.
 """
 
 import hashlib
@@ -200,7 +201,8 @@ def described(column: str) -> str | None:
 
 
 COLUMNS = "columns"
-"""Key of the columns of tables that are read for their finding: columns under Dagster's own key stand above all metadata."""
+"""Key of the columns of tables that are read for their finding: columns under Dagster's own key stand above all
+metadata."""
 
 
 def digest(facts: object) -> str:

@@ -1,8 +1,9 @@
 """Publish tables, pages and registered models at once, and mark nights.
 
-It comes after every blocking check. It publishes what was materialised last by this run, and by others that succeeded: of each
-table the file that was made from the other files that are published. What was made from other files, or by a run that failed, is
-not published, and the metadata name it with the reason. What only some subjects need is imported for them.
+It comes after every blocking check. It publishes what was materialised last by this run, and by others that succeeded:
+of each table the file that was made from the other files that are published. What was made from other files, or by a
+run that failed, is not published, and the metadata name it with the reason. What only some subjects need is imported
+for them.
 """
 
 import warnings

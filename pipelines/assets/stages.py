@@ -1,11 +1,12 @@
 """Stages: assets of a trace or a system, as runs and nights make them.
 
-A stage yields what it made and the checks that it evaluated, and nothing else: Dagster then skips what is downstream of a table
-that was not made, and shows no result of a check that was not evaluated.
+A stage yields what it made and the checks that it evaluated, and nothing else: Dagster then skips what is downstream of
+a table that was not made, and shows no result of a check that was not evaluated.
 
-A table has one current version for each trace or system, so these alone are the partitions of the assets that make tables. A night
-is a run of the same assets whose tag :data:`NIGHT_TAG` names the day. It leaves a materialisation of ``night`` in the partition of
-that day, so that a missed night is missing there. Dagster copies tags to a run that is executed again.
+A table has one current version for each trace or system, so these alone are the partitions of the assets that make
+tables. A night is a run of the same assets whose tag :data:`NIGHT_TAG` names the day. It leaves a materialisation of
+``night`` in the partition of that day, so that a missed night is missing there. Dagster copies tags to a run that is
+executed again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,8 +56,8 @@ OF_THE_SIMULATED = {"system_comparison"}
 def applicable(job: dg.JobDefinition, name: str) -> list[dg.AssetKey]:
     """Return the assets of ``job`` that apply to the trace or system ``name``.
 
-    A site is replayed where the trace states its machine, models of starts are learned where the catalogue asks for them, and only
-    the simulated system has trials.
+    A site is replayed where the trace states its machine, models of starts are learned where the catalogue asks for
+    them, and only the simulated system has trials.
     """
     entry = load_catalogue().get(name)
     left_out: set[str] = set()
@@ -72,8 +73,8 @@ def applicable(job: dg.JobDefinition, name: str) -> list[dg.AssetKey]:
 class LakeResource(dg.ConfigurableResource):
     """The home directory with its lake: Parquet tables, counters, pages, systems.
 
-    All assets of a partition write into one draft and read from it; ``published_trace`` and ``published_system`` publish it. A run
-    holds the lock of its trace or system to its end.
+    All assets of a partition write into one draft and read from it; ``published_trace`` and ``published_system``
+    publish it. A run holds the lock of its trace or system to its end.
     """
 
     kind: str = Field(default="runtime", description="What a partition is: runtime for a trace, variability for a system")
@@ -165,9 +166,9 @@ def _stage(
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Return a decorator that makes a function the asset of its name, or the assets ``names``.
 
-    With several assets, ``description`` has one text for each, and ``checks`` are those of the first. Checks ``in_nights`` are evaluated there alone,
-    and warn. ``code_version`` is raised
-    by hand when the same inputs give another table. ``progress`` is the stage's name on the terminal, by default the function's.
+    With several assets, ``description`` has one text for each, and ``checks`` are those of the first. Checks
+    ``in_nights`` are evaluated there alone, and warn. ``code_version`` is raised by hand when the same inputs give
+    another table. ``progress`` is the stage's name on the terminal, by default the function's.
     """
 
     def decorate(compute: Callable[..., Any]) -> dg.AssetsDefinition:

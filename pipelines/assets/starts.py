@@ -1,7 +1,7 @@
 """What follows the published trace: when jobs start, and replays of its Slurm site.
 
-Models of starts are made where they are asked for: ``--starts``, or ``starts`` in the catalogue. What learns and replays is
-imported by the stages that need it: most runs need none.
+Models of starts are made where they are asked for: ``--starts``, or ``starts`` in the catalogue. What learns and
+replays is imported by the stages that need it: most runs need none.
 """
 
 from collections.abc import Iterator

@@ -55,9 +55,9 @@ from sim.settings import Learning
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult]:
     """Read and clean the trace of this partition; keep its jobs and its rejected jobs.
 
-    A night sees what had ended when its day began, even if it runs later; of a log that arrives, one more day than the last night.
-    If a later night was published before, nothing is made: a champion does not move back in time, since one with less training data
-    would replace it.
+    A night sees what had ended when its day began, even if it runs later; of a log that arrives, one more day than the
+    last night. If a later night was published before, nothing is made: a champion does not move back in time, since one
+    with less training data would replace it.
     """
     tables, name, night = lake.lake(), lake.name, lake.night
     if last := later_night(tables, name, night):
@@ -128,7 +128,8 @@ def runtime_model(
 ) -> dg.MaterializeResult:
     """Register candidates of a trace; keep the results and the version to simulate.
 
-    A run learns from jobs that had ended by a date inside the trace. A night judges the champion as served, and learns from all.
+    A run learns from jobs that had ended by a date inside the trace. A night judges the champion as served, and learns
+    from all.
     """
     work = lake.work(registry)
     model, store, clean = work.subject, work.store, work.lake.read_clean(lake.name)

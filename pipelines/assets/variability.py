@@ -218,7 +218,8 @@ def system_comparison(
 ) -> Iterator[dg.MaterializeResult]:
     """Simulate trials with both champions; keep their schedules, and compare them.
 
-    Without a champion of variability, the best classifier decides. A real system gets no trials: no simulated cluster resembles it.
+    Without a champion of variability, the best classifier decides. A real system gets no trials: no simulated cluster
+    resembles it.
     """
     from pipelines.training import trials
 

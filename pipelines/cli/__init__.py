@@ -1,10 +1,10 @@
 """The command line, whose commands are imported only when used.
 
-The file of a command declares options, and its function imports what the command needs: a page of help or a wrong option costs a
-tenth of a second.
+The file of a command declares options, and its function imports what the command needs: a page of help or a wrong
+option costs a tenth of a second.
 
-A full disk, a database or server in trouble and too little memory are no defects of Queuecast; they are known by the classes of
-errors. Any other error is one, and its traceback follows the one line about it.
+A full disk, a database or server in trouble and too little memory are no defects of Queuecast; they are known by the
+classes of errors. Any other error is one, and its traceback follows the one line about it.
 """
 
 import gc

@@ -49,9 +49,9 @@ def campaign(
 ) -> None:
     """Simulate every combination of the options on every window of TRACE, and compare them.
 
-    TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file. The first
-    scheduler with the first predictor is the baseline. With --suite this is done on several traces, each as the catalogue says,
-    and the comparisons are pooled.
+    TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
+    The first scheduler with the first predictor is the baseline. With --suite this is done on several traces, each as
+    the catalogue says, and the comparisons are pooled.
     """
     from pipelines.cli.simulation import tell_of_prior
     from pipelines.report.comparison import write_tables

@@ -66,8 +66,8 @@ def _describe(trace: Trace) -> None:
 def compile_kernels() -> None:
     """Compile all kernels, in as many processes as there are cores.
 
-    A process compiles a function that its kernels share only once. It collects no garbage, which would take a tenth of the time,
-    and so holds up to 1 GB.
+    A process compiles a function that its kernels share only once. It collects no garbage, which would take a tenth of
+    the time, and so holds up to 1 GB.
     """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor

@@ -16,9 +16,10 @@ from pipelines.studies.questions import Protocol
 def evaluate(protocol: Protocol, as_json: bool) -> None:
     """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
-    TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 % intervals
-    come from leaving out weeks; differences to the baseline are paired. By default all predictors are judged, and
-    lightgbm and quantile learn anew each week of the trace; named without options they learn each midnight, at seven times the cost.
+    TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 %
+    intervals come from leaving out weeks; differences to the baseline are paired. By default all predictors are judged,
+    and lightgbm and quantile learn anew each week of the trace; named without options they learn each midnight, at
+    seven times the cost.
     """
     with importing():  # a wrong option is refused before the simulator is imported
         from pipelines.cli.evaluating import judge_predictors

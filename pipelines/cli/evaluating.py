@@ -34,7 +34,8 @@ _FIGURES = ("value", "low", "high", "difference", "difference_low", "difference_
 class Evaluation:
     """Each predictor's schedule, in order, and the quality of their predictions.
 
-    ``left_out`` counts jobs that are not judged: their request was taken from their runtime, and predictions are cut at the request.
+    ``left_out`` counts jobs that are not judged: their request was taken from their runtime, and predictions are cut at
+    the request.
     """
 
     schedules: list[Schedule]

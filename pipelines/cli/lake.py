@@ -60,8 +60,8 @@ def contents(lake: Path) -> Iterator[tuple[str, str, str, str, str]]:
 def doctor(mend: bool, home: Path | None, as_json: bool) -> None:
     """Check what is published in the home directory and what the registry's aliases need.
 
-    The default is the site's home directory. With --json, a finding has part, where, what, mend, by_hand and repaired. The exit
-    code is 1 if something needs repair, or still needs it after --repair.
+    The default is the site's home directory. With --json, a finding has part, where, what, mend, by_hand and repaired.
+    The exit code is 1 if something needs repair, or still needs it after --repair.
     """
     from pipelines.lake.places import home as site_home
     from pipelines.lake.places import is_url

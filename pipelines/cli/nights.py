@@ -32,8 +32,8 @@ def nights(
 ) -> None:
     """Replay TRACE day by day: ingest, retrain, judge, promote or refresh, compare, report.
 
-    Each night does what a scheduled night does. Nights that are done are not done again: the same command resumes where it ended.
-    The replay has its own registry in --home, by default replays/TRACE in the site's home directory.
+    Each night does what a scheduled night does. Nights that are done are not done again: the same command resumes where
+    it ended. The replay has its own registry in --home, by default replays/TRACE in the site's home directory.
     """
     from pipelines.lake.places import local_home
     from pipelines.lake.tables import Lake

@@ -118,9 +118,10 @@ def options(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the decorator that makes options of the fields of ``shape``.
 
-    The command gets the given values as one object of that type, its first argument. The object also gets the command's own
-    arguments and options that have a field's name. ``only`` names the fields to make options of; the default is all but the trace
-    and those in ``without``. An option with several values may be repeated, unless ``once`` names its field.
+    The command gets the given values as one object of that type, its first argument. The object also gets the command's
+    own arguments and options that have a field's name. ``only`` names the fields to make options of; the default is all
+    but the trace and those in ``without``. An option with several values may be repeated, unless ``once`` names its
+    field.
     """
     names = only or tuple(name for name in shape.model_fields if name != "trace" and name not in without)
 
@@ -183,7 +184,8 @@ def _flag(name: str, field: FieldInfo) -> str:
 def _option(name: str, field: FieldInfo, once: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option of a field: its name, default and explanation.
 
-    Click checks choices alone, which help shows; values and their bounds are checked where the settings are made of them.
+    Click checks choices alone, which help shows; values and their bounds are checked where the settings are made of
+    them.
     """
     flag, help_text, kinds = _flag(name, field), field.description, [*_kinds(field.annotation)]
     if field.annotation is bool:
@@ -223,8 +225,8 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> None:
     """Raise InputError for an output that cannot be written or would overwrite a file in use.
 
-    Call it before any work. Files in use are the inputs, or the files of a site in them, and the other outputs. An input may be a
-    name of the catalogue.
+    Call it before any work. Files in use are the inputs, or the files of a site in them, and the other outputs. An
+    input may be a name of the catalogue.
     """
     if not any(outputs.values()):
         return

@@ -43,9 +43,9 @@ def policies(learning: Learning, out: Path | None) -> None:
 def predict(spec: str, jobs: Path) -> None:
     """Predict the jobs in JOBS and print them as CSV with predicted_s.
 
-    JOBS is .csv or .parquet with procs, requested_s and, if known, user, group, executable, submit_time (by default the time of the
-    model's snapshot) and elapsed_s. predicted_s orders jobs; predicted_50_s is the median, and 80 % of such jobs run at most
-    predicted_80_s. user_known is true if the model has a history of the job's user.
+    JOBS is .csv or .parquet with procs, requested_s and, if known, user, group, executable, submit_time (by default the
+    time of the model's snapshot) and elapsed_s. predicted_s orders jobs; predicted_50_s is the median, and 80 % of such
+    jobs run at most predicted_80_s. user_known is true if the model has a history of the job's user.
     """
     with importing():  # a wrong option is refused before pandas is imported
         from pandas import concat

@@ -31,8 +31,9 @@ from pipelines.training.run_settings import FIRST, TODAY, RunSettings
 def run(settings: RunSettings, system: str | None, night: str | None) -> None:
     """Materialise everything of a trace or a monitored system, by default of one each.
 
-    The defaults are a real log, which comes with Queuecast, and a simulated cluster. A trace has ingest, features, registered
-    predictors, their simulation, comparison, report; a system has counters, control runs, features, classifiers of variation.
+    The defaults are a real log, which comes with Queuecast, and a simulated cluster. A trace has ingest, features,
+    registered predictors, their simulation, comparison, report; a system has counters, control runs, features,
+    classifiers of variation.
     """
     with importing():  # a wrong option is refused before Dagster is imported
         from pipelines.cli.running import run_pipeline

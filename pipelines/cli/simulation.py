@@ -153,7 +153,8 @@ def simulate_site(campaign: Campaign, schedule_out: Path | None, as_json: bool) 
 def prepared(campaign: Campaign) -> tuple[CleanTrace, tuple[str | Predictor, ...]]:
     """Return the cleaned trace of ``campaign`` and its predictors, fitted.
 
-    Raises InputError for wrong names before it reads the trace. Reports dependencies and reacting users on standard error.
+    Raises InputError for wrong names before it reads the trace. Reports dependencies and reacting users on standard
+    error.
     """
     for policy in policies(campaign):
         policy.plan()  # raises for a wrong name before a long trace is read

@@ -30,8 +30,8 @@ _LONGEST_NOTE = 600
 def parity(settings: ParitySettings, report: Path | None, as_json: bool) -> None:
     """Replay ACCOUNTING as the site's Slurm would schedule it, beside the record.
 
-    Waits are compared with their range over the phases of Slurm's clocks, which no accounting records; single decisions, with
-    what the rules give in the recorded state.
+    Waits are compared with their range over the phases of Slurm's clocks, which no accounting records; single
+    decisions, with what the rules give in the recorded state.
     """
     check_outputs({"--report": report}, [*map(str, filter(None, (settings.accounting, settings.machine, settings.log)))])
     from pipelines.cli.compiling import announce_compilation
@@ -97,9 +97,9 @@ def load_site_jobs(accounting: Path, machine: Path, timezone: str | None, log: P
 def whatif(settings: WhatIfSettings, on: str | None, report: Path | None, as_json: bool) -> None:
     """Say which change of the site lowers waits, by how much, and at whose cost.
 
-    ACCOUNTING is the site's record. Candidates are settings of Slurm, limits and nodes. Each is replayed under the same phases of
-    Slurm's clocks and the same shaken submissions as today's settings. A long log is cut in two: its earlier half chooses, its later half
-    judges.
+    ACCOUNTING is the site's record. Candidates are settings of Slurm, limits and nodes. Each is replayed under the same
+    phases of Slurm's clocks and the same shaken submissions as today's settings. A long log is cut in two: its earlier
+    half chooses, its later half judges.
     """
     from pipelines.report import what_if as shown
     from pipelines.studies.what_if import records
@@ -172,9 +172,9 @@ def answered(settings: WhatIfSettings, on: str | None = None) -> WhatIf:
 def limits(settings: ReplaySettings, user: str | None, on: str | None, as_json: bool) -> None:
     """Say which shorter time limits surely start the jobs of a user sooner.
 
-    ACCOUNTING is the site's record. A limit is what 95 % of jobs alike keep to, as predicted at each submission. It is advised
-    where at most one in twenty of at least 20 jobs of a user that ask for the same ran longer, and paired replays surely start
-    them sooner. --json prints all groups, sure or not, and the text for each user, to be mailed.
+    ACCOUNTING is the site's record. A limit is what 95 % of jobs alike keep to, as predicted at each submission. It is
+    advised where at most one in twenty of at least 20 jobs of a user that ask for the same ran longer, and paired
+    replays surely start them sooner. --json prints all groups, sure or not, and the text for each user, to be mailed.
     """
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report.site import letter, table_of

@@ -56,8 +56,9 @@ _SHOWN = 20
 def ingest(system: System) -> None:
     """Read counters, control runs, probe results, types and the topology of one system.
 
-    The system's places are remembered and read again every night. Known content changes nothing; a counter file that grew adds
-    its new lines. A broken counter file is quarantined with the reason and the rest is ingested: then the exit code is 2.
+    The system's places are remembered and read again every night. Known content changes nothing; a counter file that
+    grew adds its new lines. A broken counter file is quarantined with the reason and the rest is ingested: then the
+    exit code is 2.
     """
     from pipelines.lake.places import home
     from pipelines.lake.tables import Lake

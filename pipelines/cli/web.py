@@ -1,8 +1,8 @@
 """``queuecast ui`` and ``serve``: web servers for programs and their own pages only.
 
-A page of any site may send requests to this machine, and Dagster takes changes from forms and addresses, too. The pages of the home
-directory are mounted on Dagster's own web application. It and its daemon ask one code server, which stays: a daemon that starts its
-own replaces it each minute, at 9 s of processor time.
+A page of any site may send requests to this machine, and Dagster takes changes from forms and addresses, too. The pages
+of the home directory are mounted on Dagster's own web application. It and its daemon ask one code server, which stays:
+a daemon that starts its own replaces it each minute, at 9 s of processor time.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ def ui(port: int, host: str, names: tuple[str, ...], only: str | None) -> None:
 def code_socket(folder: Path) -> Path:
     """Return where the code of an instance in ``folder`` answers.
 
-    It stays the same, as Dagster keeps the states and ticks of schedules and sensors by it. The system takes 107 characters.
+    It stays the same, as Dagster keeps the states and ticks of schedules and sensors by it. The system takes 107
+    characters.
     """
     socket = folder / "code"
     name = f"queuecast-{hashlib.sha256(bytes(folder)).hexdigest()[:16]}"
@@ -156,8 +157,8 @@ def code_socket(folder: Path) -> Path:
 POLL_S = 5.0
 """Seconds between looks at the registry."""
 ENDS_S, IDLE_S = 10, 75
-"""Max seconds for running requests after SIGTERM, and for an idle connection. The latter is longer than proxies keep theirs, so
-that a request never meets a connection that is being closed."""
+"""Max seconds for running requests after SIGTERM, and for an idle connection. The latter is longer than proxies keep
+theirs, so that a request never meets a connection that is being closed."""
 
 
 @click.command()
@@ -185,8 +186,8 @@ def serve(
 ) -> None:
     """Answer POST /predict and /start from registered models, and GET /health.
 
-    Each model follows its alias, by default champion, without losing a request. After SIGTERM or Ctrl-C, running requests are
-    still answered. There are no passwords: any program that reaches the port can ask.
+    Each model follows its alias, by default champion, without losing a request. After SIGTERM or Ctrl-C, running
+    requests are still answered. There are no passwords: any program that reaches the port can ask.
     """
     served = _served(models)
     from models.registry.unregistered import unregistered

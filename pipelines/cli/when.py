@@ -15,10 +15,10 @@ from pipelines.studies.questions import WhenSettings
 def when(settings: WhenSettings, as_json: bool) -> None:
     """Predict when jobs of the queue of TRACE start.
 
-    For a Slurm site, whose files the catalogue or --machine names, its own scheduler runs ahead for up to a day; TRACE may be its
-    accounting. Otherwise TRACE was run before, and the registered model start-TRACE answers. An answer has the median, intervals,
-    chances, the quality of such answers in the last 30 days and, for one job, changes for an earlier start. It is logged like
-    those of queuecast serve, and judged once the job has started.
+    For a Slurm site, whose files the catalogue or --machine names, its own scheduler runs ahead for up to a day; TRACE
+    may be its accounting. Otherwise TRACE was run before, and the registered model start-TRACE answers. An answer has
+    the median, intervals, chances, the quality of such answers in the last 30 days and, for one job, changes for an
+    earlier start. It is logged like those of queuecast serve, and judged once the job has started.
     """
     with importing():  # a wrong option is refused before pandas is imported
         from pipelines.cli.when_answers import tell

@@ -144,7 +144,8 @@ def _read(
 ) -> tuple[Record, QueueFile, StartModel | None, str, pd.DataFrame]:
     """Return record, snapshot, model (None: scenarios answer), its version and past answers.
 
-    A Slurm site is not used if the snapshot lacks a column that it needs. Its model must have learned with its scheduler.
+    A Slurm site is not used if the snapshot lacks a column that it needs. Its model must have learned with its
+    scheduler.
     """
     entry = load_catalogue().get(trace)
     if machine is None and entry is not None:
@@ -165,13 +166,15 @@ def _read(
 
 
 _NOT_LEARNED = None, SLURM, pd.DataFrame()
-"""Result of :func:`_learned` if no model has learned with the scheduler of a Slurm site: the scheduler alone answers."""
+"""Result of :func:`_learned` if no model has learned with the scheduler of a Slurm site: the scheduler alone
+answers."""
 
 
 def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | None, str, pd.DataFrame]:
     """Return the model for the scheduler ``ahead``, its version and its past answers.
 
-    Times are Unix seconds at a Slurm site. Raises InputError if ``model`` has not learned with the Slurm that runs ahead.
+    Times are Unix seconds at a Slurm site. Raises InputError if ``model`` has not learned with the Slurm that runs
+    ahead.
     """
     from models.registry.registration import registered_version
     from models.registry.start_registration import START, load

@@ -1,10 +1,11 @@
 """Stored counters: Parquet files of a sampler and a UTC day, sorted by time and node.
 
-No two overlap in time: ``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node``
-and one float64 column per metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). New rows are
-merged with the parts of their day in whose time they fall, and those are written anew: memory is bounded by a part, and a reader
-takes one part after the other. A system's counters are a subject of :mod:`pipelines.lake.versions`: a version lists the valid
-parts, the table ``counter_parts`` that describes each, and the table ``counter_files`` of the files read.
+No two overlap in time: ``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns
+``time_s``, ``node`` and one float64 column per metric (counters above 2^53 lose units; at network speed that is below
+1e-9 of the rate). New rows are merged with the parts of their day in whose time they fall, and those are written anew:
+memory is bounded by a part, and a reader takes one part after the other. A system's counters are a subject of
+:mod:`pipelines.lake.versions`: a version lists the valid parts, the table ``counter_parts`` that describes each, and
+the table ``counter_files`` of the files read.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def part_rows(columns: int) -> int:
 class Part:
     """One file of a sampler and day.
 
-    ``file`` is relative to the store's root, ``values`` counts those that are not null, ``first_us`` and ``last_us`` are its time
-    span in Unix microseconds.
+    ``file`` is relative to the store's root, ``values`` counts those that are not null, ``first_us`` and ``last_us``
+    are its time span in Unix microseconds.
     """
 
     file: str
@@ -100,7 +101,8 @@ class StoredSampler:
 class CountersStore:
     """The counters of one system under ``lake``. Times are Unix seconds, days UTC.
 
-    ``stored`` has the samplers by name; ``files`` the entry of each file read, by the SHA-256 of its text, in order of ingestion.
+    ``stored`` has the samplers by name; ``files`` the entry of each file read, by the SHA-256 of its text, in order of
+    ingestion.
     """
 
     def __init__(self, lake: Path, system: str) -> None:
@@ -132,8 +134,8 @@ class CountersStore:
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows with start_s <= time_s < end_s by (time_s, node), a row group at a time.
 
-        ``metrics`` selects columns, by default all. Concurrent ingestion does not change the rows read. Raises InputError for an
-        unknown sampler or metric, and for a missing or damaged part.
+        ``metrics`` selects columns, by default all. Concurrent ingestion does not change the rows read. Raises
+        InputError for an unknown sampler or metric, and for a missing or damaged part.
         """
         every = self.metrics(sampler)
         if unknown := [name for name in metrics or () if name not in every]:
@@ -202,7 +204,8 @@ _COLUMNS = [column.name for column in fields(Part)]
 class Change:
     """A change of a store: new rows are held, and merged with the parts of their days.
 
-    ``left_out`` counts rows of a time and node that was there before: by sampler, and whether they contradict the row that stays.
+    ``left_out`` counts rows of a time and node that was there before: by sampler, and whether they contradict the row
+    that stays.
     """
 
     def __init__(self, store: CountersStore) -> None:

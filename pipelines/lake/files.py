@@ -1,7 +1,7 @@
 """Tables as files: Parquet with the kind of table and a format version, and text in CSV.
 
-Parquet is written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``. A file of another kind
-or format is refused with one line.
+Parquet is written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``. A file of
+another kind or format is refused with one line.
 """
 
 import json
@@ -80,7 +80,8 @@ def read_foreign(path: str | Path) -> pd.DataFrame:
 def _validated(file: BinaryIO) -> pa.Table:
     """Return the table of a file, after a check of its UTF-8 texts and category codes.
 
-    Arrow gets a copy of the bytes: if an Arrow thread holds memory of Python when the interpreter ends, the process aborts.
+    Arrow gets a copy of the bytes: if an Arrow thread holds memory of Python when the interpreter ends, the process
+    aborts.
     """
     copy = pa.BufferOutputStream()
     copy.write(file.read())
@@ -124,7 +125,8 @@ def _plain(value: object) -> object:
 
 
 _DIGITS = 12
-"""Significant digits of a figure. Processors that add up in another order differ in the last of the sixteen that a float has."""
+"""Significant digits of a figure. Processors that add up in another order differ in the last of the sixteen that a
+float has."""
 
 
 def figures_text(table: pd.DataFrame) -> str:

@@ -1,7 +1,7 @@
 """The Dagster instance: the site's own ($DAGSTER_HOME), or ours, in the home directory.
 
-Ours keeps its runs and events in the site's PostgreSQL database ($QUEUECAST_DATABASE), or in SQLite. It is set up once and by one
-process at a time.
+Ours keeps its runs and events in the site's PostgreSQL database ($QUEUECAST_DATABASE), or in SQLite. It is set up once
+and by one process at a time.
 """
 
 import os

@@ -1,7 +1,8 @@
 """Locks by place: one process at a time, on one machine or, through PostgreSQL, on many.
 
-In a directory a lock is a file. If $QUEUECAST_DATABASE is the URL of a PostgreSQL database, it is an advisory lock there, which
-ends with the connection when its process dies; passwords are in libpq's settings or the URL, not shown. A lake at a URL needs such a database.
+In a directory a lock is a file. If $QUEUECAST_DATABASE is the URL of a PostgreSQL database, it is an advisory lock
+there, which ends with the connection when its process dies; passwords are in libpq's settings or the URL, not shown. A
+lake at a URL needs such a database.
 """
 
 import hashlib

@@ -1,11 +1,12 @@
 """Places of files, in a directory or at a URL: written whole, listed, read, removed.
 
-A place in a directory is a :class:`pathlib.Path`, one at a URL a ``upath.UPath`` of fsspec, which has the same methods; annotations
-say ``Path`` for both. A file in a directory is written under a temporary name, synced and moved into its place: after a crash or
-a power loss the old file or the new one is there, whole. At a URL it is put whole, with the retries of the file system's library.
+A place in a directory is a :class:`pathlib.Path`, one at a URL a ``upath.UPath`` of fsspec, which has the same methods;
+annotations say ``Path`` for both. A file in a directory is written under a temporary name, synced and moved into its
+place: after a crash or a power loss the old file or the new one is there, whole. At a URL it is put whole, with the
+retries of the file system's library.
 
-The home directory is $QUEUECAST_HOME, or ``.queuecast`` in the working directory. If $QUEUECAST_LAKE names a URL or another
-directory, the files that machines share are there: tables, counters, pages, remembered traces and systems.
+The home directory is $QUEUECAST_HOME, or ``.queuecast`` in the working directory. If $QUEUECAST_LAKE names a URL or
+another directory, the files that machines share are there: tables, counters, pages, remembered traces and systems.
 """
 
 import os
@@ -160,8 +161,8 @@ def made_folder(folder: Path) -> Path:
 def regular(path: Path) -> Path:
     """Return the file to write for ``path``: of a symbolic link the target.
 
-    So the link stays. The file need not exist. Raises InputError for what is no regular file, such as a device: moving a finished file there would
-    remove it.
+    So the link stays. The file need not exist. Raises InputError for what is no regular file, such as a device: moving
+    a finished file there would remove it.
     """
     if is_url(path):
         return path
@@ -248,7 +249,8 @@ PAGES = "/pages"
 def home() -> Path:
     """Return the place of the files that machines share, by default :func:`local_home`.
 
-    It need not exist yet. Raises InputError for an unusable URL, and for a directory that is the ``lake`` inside of one.
+    It need not exist yet. Raises InputError for an unusable URL, and for a directory that is the ``lake`` inside of
+    one.
     """
     address = os.environ.get(LAKE)
     if not address:
@@ -262,8 +264,8 @@ def home() -> Path:
 def local_home() -> Path:
     """Return the absolute path of this machine's home directory; it need not exist yet.
 
-    Raises InputError for a path with ? or %: SQLite's addresses end at the first and decode the second, so that databases would lie
-    elsewhere.
+    Raises InputError for a path with ? or %: SQLite's addresses end at the first and decode the second, so that
+    databases would lie elsewhere.
     """
     place = Path(os.environ.get("QUEUECAST_HOME") or ".queuecast").expanduser().absolute()
     if sign := re.search("[?%]", str(place)):

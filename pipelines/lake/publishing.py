@@ -111,8 +111,8 @@ PUBLISHED_KINDS = ("runtime-", "variability-")
 def version_of(lake: Lake, store: Tracking, name: str, alias: str = "champion") -> str:
     """Return the version's number of ``name`` at ``alias``; "" if there is none.
 
-    ``alias`` may be a number itself. The version is that of the registry's alias, which a person may have moved. Until the aliases
-    follow a publication, it is the published version.
+    ``alias`` may be a number itself. The version is that of the registry's alias, which a person may have moved. Until
+    the aliases follow a publication, it is the published version.
     """
     from models.registry.tracking import aliases
 

@@ -1,9 +1,10 @@
 """The site's model registry: models as predictors, learned policies as orders.
 
-``POLICY(FILE.json)-EASY-SPF`` and ``POLICY(registry:NAME[@ALIAS])-EASY-SPF`` become the exact ``SCORE(...)-EASY-SPF`` here,
-before a simulation: tables, journals and logs have the formula.
+``POLICY(FILE.json)-EASY-SPF`` and ``POLICY(registry:NAME[@ALIAS])-EASY-SPF`` become the exact ``SCORE(...)-EASY-SPF``
+here, before a simulation: tables, journals and logs have the formula.
 
-MLflow takes a second to import, so only what asks the registry imports it, here and in all that a command imports early.
+MLflow takes a second to import, so only what asks the registry imports it, here and in all that a command imports
+early.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ EXPERIMENT = "runtime prediction"
 def tracking(uri: str = "") -> Tracking:
     """Return the MLflow store at ``uri``; by default the site's, else the home directory's.
 
-    The site's is $MLFLOW_TRACKING_URI, the home directory's ``mlflow.db`` and ``mlartifacts``. Artifacts of the store at ``uri``
-    are in ``mlartifacts`` beside its SQLite file. Raises InputError if it cannot be opened.
+    The site's is $MLFLOW_TRACKING_URI, the home directory's ``mlflow.db`` and ``mlartifacts``. Artifacts of the store
+    at ``uri`` are in ``mlartifacts`` beside its SQLite file. Raises InputError if it cannot be opened.
     """
     from mlflow.exceptions import MlflowException
 
@@ -86,9 +87,9 @@ def predict_registered(
 ) -> pd.DataFrame:
     """Predict with the model ``NAME[@ALIAS]`` (champion by default) from submission columns.
 
-    It is a model of ``store``, published in the home directory ``place``; by default of :func:`tracking` and :func:`home`.
-    Returns ``predicted_s``, ``snapshot_age_s`` and ``user_known``. Raises InputError if the registry or model cannot be loaded,
-    or the model refuses the submissions.
+    It is a model of ``store``, published in the home directory ``place``; by default of :func:`tracking` and
+    :func:`home`. Returns ``predicted_s``, ``snapshot_age_s`` and ``user_known``. Raises InputError if the registry or
+    model cannot be loaded, or the model refuses the submissions.
     """
     from mlflow.exceptions import MlflowException
 
@@ -114,8 +115,8 @@ def predict_registered(
 def submissions(clean: CleanTrace) -> pd.DataFrame:
     """Return the raw submission columns of a cleaned trace.
 
-    ``user group executable procs requested_s submit_time``, the time as the site's wall clock. Jobs without a known user get the
-    user with the empty name, without history; ``group`` and ``executable`` are null if unknown.
+    ``user group executable procs requested_s submit_time``, the time as the site's wall clock. Jobs without a known
+    user get the user with the empty name, without history; ``group`` and ``executable`` are null if unknown.
     """
     jobs = clean.jobs
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
@@ -149,9 +150,10 @@ def registered_predictor(
 ) -> TablePredictor:
     """Return ``registry:NAME[@ALIAS]`` as a predictor for a whole trace.
 
-    ``store`` and ``place`` are those of :func:`predict_registered`. The model predicts from its one snapshot. Jobs submitted
-    before ``since_s`` get their request as prediction. The model's quantiles, if any, serve for jobs that outlive their
-    prediction. Raises InputError if its snapshot is later than a submission, so that it has learned from the replayed jobs.
+    ``store`` and ``place`` are those of :func:`predict_registered`. The model predicts from its one snapshot. Jobs
+    submitted before ``since_s`` get their request as prediction. The model's quantiles, if any, serve for jobs that
+    outlive their prediction. Raises InputError if its snapshot is later than a submission, so that it has learned from
+    the replayed jobs.
     """
     from models.packed.methods import LEVELS, PREDICTED
 
@@ -211,8 +213,8 @@ def make_policy(name: str, text: str, **facts: Any) -> PolicyFile:
 def checked(policy: PolicyFile, where: str) -> PolicyFile:
     """Return a policy that can be simulated.
 
-    Its formula is as tables write it, and all its features are described. Raises InputError, with ``where`` the policy is from,
-    for an unknown feature, algorithm or order.
+    Its formula is as tables write it, and all its features are described. Raises InputError, with ``where`` the policy
+    is from, for an unknown feature, algorithm or order.
     """
     try:
         order = score(policy.score)
@@ -244,7 +246,8 @@ def write_policy(path: Path, policy: PolicyFile) -> None:
 def registered_policy(text: str, store: Callable[[], Tracking] = tracking) -> PolicyFile:
     """Return the policy ``registry:NAME[@ALIAS]``, by default the champion.
 
-    ALIAS may be a version's number. It is read as data from the registry that ``store`` opens. Raises InputError if it cannot be loaded.
+    ALIAS may be a version's number. It is read as data from the registry that ``store`` opens. Raises InputError if it
+    cannot be loaded.
     """
     from mlflow.exceptions import MlflowException
 
@@ -280,7 +283,8 @@ class Resolved:
 def resolve(name: str, store: Callable[[], Tracking] = tracking) -> Resolved:
     """Replace each ``POLICY(...)`` in a scheduler's name by its exact ``SCORE(...)``.
 
-    ``POLICY(...)`` alone also gets the algorithm and backfill order of its file. Raises InputError as :func:`policy_named` does.
+    ``POLICY(...)`` alone also gets the algorithm and backfill order of its file. Raises InputError as
+    :func:`policy_named` does.
     """
     done, rest, policies = "", name, {}
     while begin := _BEGIN.search(rest):

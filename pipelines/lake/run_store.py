@@ -1,9 +1,9 @@
 """Control runs, jobs, probe results, types, topology: tables, each of which is a subject.
 
-Each row is kept once. The first row of a key stays: later equal rows are counted, different ones are reported as contradictions.
-Jobs may still run when they are read, and application types and the topology (each node's leaf switch) are configuration: rows of
-a later file replace earlier ones, and the topology is replaced as a whole. Nothing is written without new rows; a reader sees
-the whole table, before or after an addition.
+Each row is kept once. The first row of a key stays: later equal rows are counted, different ones are reported as
+contradictions. Jobs may still run when they are read, and application types and the topology (each node's leaf switch)
+are configuration: rows of a later file replace earlier ones, and the topology is replaced as a whole. Nothing is
+written without new rows; a reader sees the whole table, before or after an addition.
 """
 
 from collections.abc import Mapping

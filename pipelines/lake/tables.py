@@ -41,17 +41,19 @@ _CLEAN_FIELDS = (
 )
 _REPEATED = ("origin_unix_s", "compared_with")
 _BESIDE = "beside"
-"""Metadata: columns that repeat metadata in each row, so that a table is understood by any program; :meth:`Lake.read` drops them."""
+"""Metadata: columns that repeat metadata in each row, so that a table is understood by any program; :meth:`Lake.read`
+drops them."""
 
 
 @dataclass(frozen=True)
 class Lake:
     """Tables under ``root`` by kind and by trace or system.
 
-    A run or night names itself as ``maker``: it reads what was made last (:meth:`pipelines.lake.versions.Versions.draft`), and
-    writes beside it. What it has read through this object is noted as what it writes is made from. Without a maker, and if a
-    subject grows row by row, published tables are read, and a written table is published at once. Of tables that traces and systems
-    have, it reads and writes those of a ``system``, or of a trace.
+    A run or night names itself as ``maker``: it reads what was made last
+    (:meth:`pipelines.lake.versions.Versions.draft`), and writes beside it. What it has read through this object is
+    noted as what it writes is made from. Without a maker, and if a subject grows row by row, published tables are read,
+    and a written table is published at once. Of tables that traces and systems have, it reads and writes those of a
+    ``system``, or of a trace.
     """
 
     root: Path
@@ -224,9 +226,9 @@ class Lake:
     def write_clean(self, clean: CleanTrace) -> CleanTrace:
         """Write a cleaned trace: tables ``jobs`` and ``rejected_jobs``.
 
-        Return it with seconds from the origin of the stored jobs, if there are any: accounting counts from its first submission,
-        which moves when it loses or gains old jobs, and nights, answers and models keep their seconds. Raises InputError if the
-        stored names are hashed, and these are not or with another key.
+        Return it with seconds from the origin of the stored jobs, if there are any: accounting counts from its first
+        submission, which moves when it loses or gains old jobs, and nights, answers and models keep their seconds.
+        Raises InputError if the stored names are hashed, and these are not or with another key.
         """
         stored = self._stored(clean.name)
         before = stored.get("hashed_with", "")

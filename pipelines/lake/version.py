@@ -46,8 +46,8 @@ def subject_of(table: str, name: str, system: bool = False) -> str:
 class Version:
     """Files by table or page, relative to the lake, and the registered models by alias.
 
-    They belong together: ``made_from`` has, by table or page, the files by table that it was made from. ``version`` is empty if
-    none was published.
+    They belong together: ``made_from`` has, by table or page, the files by table that it was made from. ``version`` is
+    empty if none was published.
     """
 
     version: str = ""
@@ -61,8 +61,8 @@ class Version:
 class Draft:
     """The file made last of each table or page, published or not, and its maker.
 
-    ``made_by`` has the makers of what was made since the draft began: the id of a run, or a night's or command's name. The other
-    fields are those of :class:`Version`.
+    ``made_by`` has the makers of what was made since the draft began: the id of a run, or a night's or command's name.
+    The other fields are those of :class:`Version`.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -74,8 +74,8 @@ class Draft:
 def settled(draft: Draft, current: Version, accepted: Callable[[str], bool]) -> tuple[Version, dict[str, str]]:
     """Return what is published of a draft, and why the rest of it is not, by table or page.
 
-    A file is published if it was made from the files that are published with it, and by an ``accepted`` maker; else the current
-    one, if that was. Without new models the current ones stay.
+    A file is published if it was made from the files that are published with it, and by an ``accepted`` maker; else the
+    current one, if that was. Without new models the current ones stay.
     """
     chosen: dict[str, str] = {}
     latest, published = _values(draft), _values(current)

@@ -1,15 +1,17 @@
 """The versions of a subject: new files beside the old, one draft and one pointer.
 
-* A table or page is written as a new file that is named by its content's hash, ``<lake>/<table>/<name>/<hash>.parquet``. The
-  draft, ``<lake>/drafts/<subject>.json``, names the file made last of each table, and the files that it was made from.
+* A table or page is written as a new file that is named by its content's hash,
+  ``<lake>/<table>/<name>/<hash>.parquet``. The draft, ``<lake>/drafts/<subject>.json``, names the file made last of
+  each table, and the files that it was made from.
 * Blocking checks read the tables back through the draft. No reader sees it.
-* Publishing replaces the pointer, ``<lake>/current/<subject>.json``: one atomic write, before which nothing has changed. It names
-  what in the draft was made from each other (:func:`pipelines.lake.version.settled`), and the two versions before.
-* Then pages are copied to ``reports/`` and registry aliases are set. If that fails, the version is published all the same; the
-  next run, night or ``queuecast doctor --repair`` does it again, and readers of models ask the pointer.
+* Publishing replaces the pointer, ``<lake>/current/<subject>.json``: one atomic write, before which nothing has
+  changed. It names what in the draft was made from each other (:func:`pipelines.lake.version.settled`), and the two
+  versions before.
+* Then pages are copied to ``reports/`` and registry aliases are set. If that fails, the version is published all the
+  same; the next run, night or ``queuecast doctor --repair`` does it again, and readers of models ask the pointer.
 
-The current tables are views in SQL, too, for DuckDB: ``<lake>/current/views.sql``. One view a table, over the current files of all
-traces or systems, whose rows name theirs; for counters one a sampler. Each publication writes them anew.
+The current tables are views in SQL, too, for DuckDB: ``<lake>/current/views.sql``. One view a table, over the current
+files of all traces or systems, whose rows name theirs; for counters one a sampler. Each publication writes them anew.
 
 Subjects that grow, such as counters, have no draft: :meth:`Versions.commit` publishes at once. A file that the draft or one of the
 three versions names stays; another is removed once it is a day old. Subjects are named by
@@ -104,7 +106,8 @@ _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|part-.*\.parquet|.*\.(part|tmp
 class Published:
     """A published version, and what it leaves out of the draft.
 
-    ``left_out`` has the reason by table or page. ``problem`` says why aliases or pages do not follow it yet, else it is empty.
+    ``left_out`` has the reason by table or page. ``problem`` says why aliases or pages do not follow it yet, else it is
+    empty.
     """
 
     version: Version
@@ -176,8 +179,8 @@ class Versions:
     ) -> Version:
         """Publish finished local files at once, with the current ones; return the version.
 
-        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. A caller that
-        reads a table and writes it anew holds a lock over both.
+        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. A caller
+        that reads a table and writes it anew holds a lock over both.
         """
         try:
             with self._locked():

@@ -1,7 +1,7 @@
 """Canonical Parquet: a trace with all its columns, units and provenance in one file.
 
-For traces that are read often or made by other programs. Readers of formats that hold people's names hash them here with the site's
-key, if it sets one, so that no later stage sees the names. SWF has numbers, not names.
+For traces that are read often or made by other programs. Readers of formats that hold people's names hash them here
+with the site's key, if it sets one, so that no later stage sees the names. SWF has numbers, not names.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -27,8 +27,8 @@ WITHHELD = f"(not kept: names are stored hashed, ${VARIABLE})"
 def with_hashed_names(trace: Trace) -> Trace:
     """Return ``trace`` with its names hashed with the site's key, if there is one.
 
-    Hashes users, groups and executables; unreadable lines lose their text. Raises InputError if the key is too short, or if the
-    names are hashed with another key.
+    Hashes users, groups and executables; unreadable lines lose their text. Raises InputError if the key is too short,
+    or if the names are hashed with another key.
     """
     try:
         key = site_key()
@@ -95,8 +95,8 @@ def write_canonical(trace: Trace, path: str | Path) -> None:
 def read_canonical(path: str | Path) -> Trace:
     """Read the trace that :func:`write_canonical` wrote.
 
-    Its ``name`` and ``source`` are this file's; the written ``source`` is ``Source`` in the header, unless the header has one.
-    Raises InputError for another kind, format or set of columns.
+    Its ``name`` and ``source`` are this file's; the written ``source`` is ``Source`` in the header, unless the header
+    has one. Raises InputError for another kind, format or set of columns.
     """
     from pipelines.lake.files import read_parquet
 

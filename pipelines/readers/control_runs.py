@@ -1,9 +1,9 @@
 """Control runs, probe results, application types and leaf switches of a monitored system.
 
-Control runs are repeated runs of the same applications, from CSV or Slurm accounting, whose jobs are chosen by a pattern of names.
-Canonical table: ``run_id application input nodes start_s runtime_s``, ``nodes`` a list of names, or null if the source gives only
-their number. Runs left out are counted by reason. All jobs of the accounting, of any user, are the same table with ``job_id user``
-in place of ``run_id input``.
+Control runs are repeated runs of the same applications, from CSV or Slurm accounting, whose jobs are chosen by a
+pattern of names. Canonical table: ``run_id application input nodes start_s runtime_s``, ``nodes`` a list of names, or
+null if the source gives only their number. Runs left out are counted by reason. All jobs of the accounting, of any
+user, are the same table with ``job_id user`` in place of ``run_id input``.
 
 The topology is Slurm's ``topology.conf``. Probes, ``run_id,node,send_s,recv_s,allreduce_s``, are the seconds
 that a node waited in the blocking calls of the two MPI probes of Nichols et al. (RUSH).
@@ -47,9 +47,9 @@ class ControlRuns:
 def read_runs(path: str | Path) -> ControlRuns:
     """Read ``run_id,application,input,nodes,start_s,runtime_s`` from CSV.
 
-    The start may be called ``start_unix``, the runtime ``duration_s``.
-    ``nodes`` holds names separated by spaces or semicolons, a Slurm node list, or on every line a count, without names. Start
-    times are Unix seconds, rounded down. Raises InputError with file, line and what is wrong.
+    The start may be called ``start_unix``, the runtime ``duration_s``. ``nodes`` holds names separated by spaces or
+    semicolons, a Slurm node list, or on every line a count, without names. Start times are Unix seconds, rounded down.
+    Raises InputError with file, line and what is wrong.
     """
     table = AccountingTable(load(path), {*COLUMNS, *_START, *_RUNTIME}, "run")
     notes: list[str] = []
@@ -65,9 +65,9 @@ def read_runs(path: str | Path) -> ControlRuns:
 def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) -> ControlRuns:
     """Read the completed jobs of ``sacct`` output whose whole name matches ``job_name``.
 
-    Columns: JobID, JobName, NodeList, Start, Elapsed or End, State. ``job_name`` is a regular expression with the named groups
-    ``application`` and, if inputs differ, ``input``. Times are local to ``timezone`` (IANA). Raises InputError with file, line
-    and what is wrong, and for runs of several clusters.
+    Columns: JobID, JobName, NodeList, Start, Elapsed or End, State. ``job_name`` is a regular expression with the named
+    groups ``application`` and, if inputs differ, ``input``. Times are local to ``timezone`` (IANA). Raises InputError
+    with file, line and what is wrong, and for runs of several clusters.
     """
     table = _accounting(path, _pattern(job_name), timezone)
     return ControlRuns(table.runs[list(COLUMNS)], table.left_out, table.notes)
@@ -76,8 +76,8 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
 def read_accounting_jobs(path: str | Path, timezone: str | None) -> ControlRuns:
     """Read all jobs of ``sacct`` output that have started, with their nodes, as JOB_COLUMNS.
 
-    The application is the name of the job; ``runtime_s`` is NaN while it runs. Columns and errors: :func:`read_accounting_runs`,
-    and User.
+    The application is the name of the job; ``runtime_s`` is NaN while it runs. Columns and errors:
+    :func:`read_accounting_runs`, and User.
     """
     table = _accounting(path, None, timezone)
     return ControlRuns(table.runs.rename(columns={"run_id": "job_id"})[list(JOB_COLUMNS)], table.left_out, table.notes)
@@ -221,8 +221,8 @@ def _frame(run_id, application, inputs, nodes, start, runtime) -> pd.DataFrame:
 def read_topology(path: str | Path) -> pd.DataFrame:
     """Read ``node leaf``, both str, sorted by node.
 
-    In ``topology.conf`` only lines with ``Nodes=`` count, such as ``SwitchName=s1 Nodes=n[1-16]``; higher switches are skipped.
-    Raises InputError with file, line and what is wrong, such as a node under two leaf switches.
+    In ``topology.conf`` only lines with ``Nodes=`` count, such as ``SwitchName=s1 Nodes=n[1-16]``; higher switches are
+    skipped. Raises InputError with file, line and what is wrong, such as a node under two leaf switches.
     """
     source, leaf_of = load(path), dict[str, str]()
     with source.open() as file:
@@ -256,8 +256,8 @@ def read_probes(path: str | Path) -> pd.DataFrame:
 def read_types(path: str | Path) -> pd.DataFrame:
     """Read application str and type str, one of features.monitoring.samplers.TYPES.
 
-    A file with any of features.monitoring.situation.RATES, float64 GB/s, must have them all; an empty cell is NaN. Raises
-    InputError with file, line and what is wrong.
+    A file with any of features.monitoring.situation.RATES, float64 GB/s, must have them all; an empty cell is NaN.
+    Raises InputError with file, line and what is wrong.
     """
     table = AccountingTable(load(path), {"application", "type", *RATES}, "application")
     frame = pd.DataFrame({name: texts(table, name) for name in ("application", "type")}, dtype="str")

@@ -1,7 +1,8 @@
 """Delimited text with a header line, read as columns with errors that name the line.
 
-The delimiter is the character behind the first name of the header. sacct quotes nothing and escapes nothing; text between commas,
-semicolons or tabs may be quoted. Each distinct text of a column is parsed once, so that millions of rows cost little.
+The delimiter is the character behind the first name of the header. sacct quotes nothing and escapes nothing; text
+between commas, semicolons or tabs may be quoted. Each distinct text of a column is parsed once, so that millions of
+rows cost little.
 """
 
 from __future__ import annotations
@@ -77,11 +78,12 @@ _COMMAND = re.compile(r"([^\s|]+( .*)?)?", re.DOTALL)
 class AccountingTable:
     """The columns of ``wanted`` (names in lower case) that the file has, as strings.
 
-    ``titles`` are all columns as the file writes them, ``lines`` the number of each row's line, int64 [rows]; ``what`` names a row
-    in errors, ``before_header`` are numbers of lines of sacct's messages, ``repeated`` of further lines like the header. With
-    ``free``, names of columns of free text, ``latin1`` has the numbers of lines that are not UTF-8 and were read as Latin-1, and
-    ``set_aside`` numbers and text of lines of a wrong width. If the last column is one of these, surplus delimiters of a line stand
-    in it: it is the only one, or SubmitLine, which must then be a command. Raises InputError for such lines without ``free``, and if there is no other row.
+    ``titles`` are all columns as the file writes them, ``lines`` the number of each row's line, int64 [rows]; ``what``
+    names a row in errors, ``before_header`` are numbers of lines of sacct's messages, ``repeated`` of further lines
+    like the header. With ``free``, names of columns of free text, ``latin1`` has the numbers of lines that are not
+    UTF-8 and were read as Latin-1, and ``set_aside`` numbers and text of lines of a wrong width. If the last column is
+    one of these, surplus delimiters of a line stand in it: it is the only one, or SubmitLine, which must then be a
+    command. Raises InputError for such lines without ``free``, and if there is no other row.
     """
 
     def __init__(self, source: Source, wanted: set[str], what: str = "job", free: Set[str] | None = None) -> None:

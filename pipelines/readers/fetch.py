@@ -23,9 +23,9 @@ _TIMEOUT_S = 30
 def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Callable[[str], None]) -> Path:
     """Return the file of the catalogue trace ``name`` in ``directory``; download if needed.
 
-    Progress goes to standard error. If the catalogue states no checksum, ``note`` gets one line with that of the download. Raises
-    InputError for an unknown trace, no network, a full disk, or a download without the stated checksum. Then nothing is left
-    behind, and an earlier file stays.
+    Progress goes to standard error. If the catalogue states no checksum, ``note`` gets one line with that of the
+    download. Raises InputError for an unknown trace, no network, a full disk, or a download without the stated
+    checksum. Then nothing is left behind, and an earlier file stays.
     """
     entry = catalogue.get(name) or catalogue.get(name.lower())
     remote = sorted(entry.name for entry in catalogue.values() if entry.remote)

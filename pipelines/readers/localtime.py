@@ -18,8 +18,8 @@ MISSING_TIME = np.iinfo(np.int64).min
 class UnixTimes:
     """``unix_s`` int64 [n], MISSING_TIME where missing, and the ambiguous local times.
 
-    ``repeated`` and ``skipped`` bool [n]: the local time occurred twice or never. ``earlier`` and ``later`` are the two instants
-    of a repeated time; for any other time both equal ``unix_s``.
+    ``repeated`` and ``skipped`` bool [n]: the local time occurred twice or never. ``earlier`` and ``later`` are the two
+    instants of a repeated time; for any other time both equal ``unix_s``.
     """
 
     unix_s: np.ndarray
@@ -40,8 +40,8 @@ def zone(name: str) -> ZoneInfo:
 def to_unix(local: np.ndarray, place: ZoneInfo, not_before_s: np.ndarray | None = None) -> UnixTimes:
     """Return Unix seconds of the wall-clock times ``local`` in the zone ``place``.
 
-    ``local`` is datetime64[s] [n], NaT if missing. A repeated time gives the earlier instant, or the later one if the earlier is
-    before ``not_before_s`` (Unix seconds [n]). A skipped time gives the instant of the jump.
+    ``local`` is datetime64[s] [n], NaT if missing. A repeated time gives the earlier instant, or the later one if the
+    earlier is before ``not_before_s`` (Unix seconds [n]). A skipped time gives the instant of the jump.
     """
     index = pd.DatetimeIndex(local)
     first, second = (

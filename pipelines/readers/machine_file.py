@@ -1,7 +1,7 @@
 """Files that describe machines: our TOML, and ``.machines`` of Klusacek's logs.
 
-A ``.machines`` file has one line per cluster: number, name, nodes, processors of a node, speed, memory of a node in KiB. The TOML
-is described in ``docs/how-to/machines.md``.
+A ``.machines`` file has one line per cluster: number, name, nodes, processors of a node, speed, memory of a node in
+KiB. The TOML is described in ``docs/how-to/machines.md``.
 """
 
 import re

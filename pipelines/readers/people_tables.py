@@ -26,8 +26,8 @@ Place = Callable[[int], str]
 def read_submissions(path: Path) -> pd.DataFrame:
     """Read submissions from a CSV or Parquet file; convert the columns that models read.
 
-    ``submit_time`` is ISO 8601, the wall clock at the site. Raises InputError with the cause and its place: the line of a CSV
-    file, or the row of a Parquet file, counted from 1.
+    ``submit_time`` is ISO 8601, the wall clock at the site. Raises InputError with the cause and its place: the line of
+    a CSV file, or the row of a Parquet file, counted from 1.
     """
     from models.packed.methods import LEVELS, PREDICTED
 

@@ -60,11 +60,12 @@ _HELD, _FAR_S, _YEAR_S = "JobHeld", 10 * 365 * 86_400, 365 * 86_400
 class QueueFile:
     """A snapshot of a queue, one row per job, in order of submission.
 
-    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, the texts of ``OF_SLURM``,
-    ``reservation``, the one that it asks for, ``throttle``, the tasks of its array that may run at once (0: all), and the site's
-    ``priority``, NaN where it is not known. The start is null for a waiting job; ``expected_unix_s`` is the start that the site's
-    scheduler expects; ``requested_s`` is UNLIMITED for a job without a limit (:func:`limited`). ``left_out`` counts rows of other
-    states; ``absent`` names missing columns that simulating a Slurm site forward needs; ``notes`` are texts.
+    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, the texts of
+    ``OF_SLURM``, ``reservation``, the one that it asks for, ``throttle``, the tasks of its array that may run at once
+    (0: all), and the site's ``priority``, NaN where it is not known. The start is null for a waiting job;
+    ``expected_unix_s`` is the start that the site's scheduler expects; ``requested_s`` is UNLIMITED for a job without a
+    limit (:func:`limited`). ``left_out`` counts rows of other states; ``absent`` names missing columns that simulating
+    a Slurm site forward needs; ``notes`` are texts.
     """
 
     jobs: pd.DataFrame
@@ -76,7 +77,8 @@ class QueueFile:
 def read_queue(path: Path, timezone: str | None) -> QueueFile:
     """Read a snapshot of a queue, columns under a header, or squeue's JSON.
 
-    Columns are separated by ``|`` or commas. Times are local to ``timezone`` (UTC if None). Raises InputError with file, line and what is wrong.
+    Columns are separated by ``|`` or commas. Times are local to ``timezone`` (UTC if None). Raises InputError with
+    file, line and what is wrong.
     """
     place = ZoneInfo(timezone or "UTC")
     with text_of(path) as text:
@@ -129,7 +131,8 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
 def kept_queues(folder: Path) -> dict[int, Path]:
     """Return the snapshots that a site keeps in a folder, by the Unix second in their names.
 
-    Names hold it as ``20260301T090000Z``, in UTC. Raises InputError for an unreadable folder and a name without such a time.
+    Names hold it as ``20260301T090000Z``, in UTC. Raises InputError for an unreadable folder and a name without such a
+    time.
     """
     snapshots = dict[int, Path]()
     try:
@@ -171,8 +174,8 @@ def limited(jobs: pd.DataFrame, site: Site | None) -> pd.DataFrame:
 def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
     """Return the requests of a snapshot's jobs to a Slurm site, with the columns of a replay.
 
-    Values that squeue does not give are defaults. If an array waits for its task limit, that limit is the number of its running
-    tasks. Raises InputError for a partition that the site does not have.
+    Values that squeue does not give are defaults. If an array waits for its task limit, that limit is the number of its
+    running tasks. Raises InputError for a partition that the site does not have.
     """
     accounts = {association.user: association.account for association in reversed(site.associations) if association.user}
     usual = next((name for name, part in site.partitions.items() if part.default), next(iter(site.partitions)))
@@ -219,10 +222,10 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
 def queue_at(jobs: pd.DataFrame, now_s: int) -> pd.DataFrame:
     """Return the queue at a Unix second as a snapshot would show it, from accounting.
 
-    ``jobs`` are those of :class:`pipelines.readers.slurm.jobs.SlurmJobs`; ``waits``, bool [jobs], by default those submitted, not
-    cancelled, and not started before that second. Facts known only later are left out: a job not yet eligible is held, unless it
-    has a reservation, for which it waits, or is a task of an array of which others run: then it waits for the limit of its array,
-    whose number the accounting does not have.
+    ``jobs`` are those of :class:`pipelines.readers.slurm.jobs.SlurmJobs`; ``waits``, bool [jobs], by default those
+    submitted, not cancelled, and not started before that second. Facts known only later are left out: a job not yet
+    eligible is held, unless it has a reservation, for which it waits, or is a task of an array of which others run:
+    then it waits for the limit of its array, whose number the accounting does not have.
     """
     begun, submit, gone = (jobs[name].to_numpy(np.float64) for name in ("start_s", "submit_s", "cancel_s"))
     waits = (submit <= now_s) & ((begun >= now_s) | ~(begun >= 0)) & ~((gone >= 0) & (gone <= now_s))
@@ -269,8 +272,8 @@ def _text(cell: str) -> str:
 def _cells(line: str, parted: str, head: list[str]) -> list[str]:
     """Split one line under a header; features, which may hold a ``|``, stand last.
 
-    Quotes count only between commas, where they leave as many cells as the header has. Users choose names, so a quote may open
-    and never close: it never reaches beyond its line.
+    Quotes count only between commas, where they leave as many cells as the header has. Users choose names, so a quote
+    may open and never close: it never reaches beyond its line.
     """
     if parted == ",":
         csv.field_size_limit(limits.LINE_BYTES)

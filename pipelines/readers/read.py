@@ -1,7 +1,7 @@
 """Read TRACE: a name of the catalogue, or a file whose kind is known by its content.
 
-Traces that were run are remembered in the home directory, with place and options, for the nightly run. Readers that import
-pandas or a simulator are imported for files of their kind alone.
+Traces that were run are remembered in the home directory, with place and options, for the nightly run. Readers that
+import pandas or a simulator are imported for files of their kind alone.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def read_trace(
 ) -> Trace:
     """Read TRACE: a catalogue name or a file.
 
-    A file is SWF (plain or gzip), canonical Parquet or Slurm accounting. ``procs`` and ``timezone`` (IANA name) override catalogue
-    and file. ``processors`` (``cpus`` or ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting;
-    other formats ignore both. ``procs_from`` is ``requested`` or ``allocated``: which of the two are a job's
-    processors. ``catalogue`` is by default that of :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a
-    file with an entry's name. Raises InputError.
+    A file is SWF (plain or gzip), canonical Parquet or Slurm accounting. ``procs`` and ``timezone`` (IANA name)
+    override catalogue and file. ``processors`` (``cpus`` or ``nodes``) and ``cpus_per_node`` define a processor in
+    Slurm accounting; other formats ignore both. ``procs_from`` is ``requested`` or ``allocated``: which of the two are
+    a job's processors. ``catalogue`` is by default that of :func:`load_catalogue`. Names go before files: write
+    ``./NAME``, or give a Path, for a file with an entry's name. Raises InputError.
     """
     if not isinstance(spec, (str, Path)):
         raise InputError(f"a {type(spec).__name__} is neither a name of the catalogue nor a path")
@@ -179,8 +179,8 @@ _NO_HEADER = rb"\d.*\d{4}-\d\d-\d\d[T ]\d\d:|\d[\d_.+]*[|,;]"
 def _kind(source: Source) -> str:
     """Return the format by the first line that is not blank, and not of sacct's messages.
 
-    SWF begins with a comment or a number. Slurm accounting begins with a JSON object, or with column names, one of them a job's id
-    or submission, between any delimiter.
+    SWF begins with a comment or a number. Slurm accounting begins with a JSON object, or with column names, one of them
+    a job's id or submission, between any delimiter.
     """
     lines = re.finditer(rb"[^\s][^\r\n]*", source.head().removeprefix(b"\xef\xbb\xbf"))
     texts = (line[0] for line in lines)
@@ -244,11 +244,12 @@ TRACES = "traces"
 def remember(spec: str, note: Callable[[str], object] = lambda text: None, **options: Any) -> str:
     """Keep TRACE's place and the given options in the home directory; return its name.
 
-    ``note`` gets each doubt about simulating it. ``options`` are keys of a catalogue entry: ``procs timezone missing_request
-    processors cpus_per_node procs_from grows starts``; None means not given. The trace is read and cleaned first, so that
-    nothing is kept on which the nightly run would fail; nor is anything of a trace that the site's catalogue states. Raises InputError
-    for a trace that cannot be used, for an option that differs from what the site's catalogue states, and if the name of a file
-    already belongs to another trace, whose results would be replaced.
+    ``note`` gets each doubt about simulating it. ``options`` are keys of a catalogue entry:
+    ``procs timezone missing_request processors cpus_per_node procs_from grows starts``; None means not given. The trace
+    is read and cleaned first, so that nothing is kept on which the nightly run would fail; nor is anything of a trace
+    that the site's catalogue states. Raises InputError for a trace that cannot be used, for an option that differs from
+    what the site's catalogue states, and if the name of a file already belongs to another trace, whose results would be
+    replaced.
     """
     catalogue = load_catalogue()
     given = {key: value for key, value in options.items() if value is not None}
@@ -339,7 +340,8 @@ def grows(entry: Entry) -> bool:
 def first_night() -> date:
     """Return the first day on which a nightly run is expected of any trace.
 
-    It is $QUEUECAST_NIGHTS_SINCE, else the earliest of ``since`` in the catalogue and the first use of the home directory, else today (UTC).
+    It is $QUEUECAST_NIGHTS_SINCE, else the earliest of ``since`` in the catalogue and the first use of the home
+    directory, else today (UTC).
     """
     if text := os.environ.get("QUEUECAST_NIGHTS_SINCE"):
         try:

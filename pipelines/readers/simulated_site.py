@@ -1,7 +1,8 @@
 """The embedded default: a simulated cluster's monitoring, written and read as a site's.
 
-The cluster is the preset ``congested`` at a quarter of its size, at first for sixteen days and a half, up to a midnight, of
-which the last two days and a half are monitored. Files stay until the settings change. Its accounting is the trace of the same name.
+The cluster is the preset ``congested`` at a quarter of its size, at first for sixteen days and a half, up to a
+midnight, of which the last two days and a half are monitored. Files stay until the settings change. Its accounting is
+the trace of the same name.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ def emit(
 
     Days that are there stay, and only the others are added.
 
-    The simulation begins anew each time, which is exact and takes a fifth of a second for a day of 128 nodes; only new counters
-    are written. ``origin_s`` is the Unix time of the first submission; of the first
-    ``monitored_from`` days there is accounting alone. A file holds :data:`ROTATE` samples of a sampler, gzipped.
-    Returns all jobs and control runs, those of former calls among them.
+    The simulation begins anew each time, which is exact and takes a fifth of a second for a day of 128 nodes; only new
+    counters are written. ``origin_s`` is the Unix time of the first submission; of the first ``monitored_from`` days
+    there is accounting alone. A file holds :data:`ROTATE` samples of a sampler, gzipped. Returns all jobs and control
+    runs, those of former calls among them.
 
     Raises InputError for a folder with anything else, or with an emission of other settings or more days.
     """
@@ -174,8 +175,9 @@ _NOON = ORIGIN_S + 43_200
 def simulate_site(home: Path, days: float = 0.0) -> bool:
     """Write the simulated cluster's files up to ``days`` days; tell whether any was written.
 
-    There are at least ``DAYS``. Days that are there stay, and only missing ones are added. Files of other settings, such as an earlier version's, are removed
-    together with the tables read from them: they hold runs of another cluster.
+    There are at least ``DAYS``. Days that are there stay, and only missing ones are added. Files of other settings,
+    such as an earlier version's, are removed together with the tables read from them: they hold runs of another
+    cluster.
     """
     folder = site_folder(home)
     settings = settings_of(CLUSTER, SEED, origin_s=_NOON, monitored_from=MONITORED_FROM)

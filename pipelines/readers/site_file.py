@@ -1,8 +1,8 @@
 """A site's settings file: the table [site].
 
-The file is $QUEUECAST_CATALOGUE, which must exist (/dev/null: none), or ``queuecast.toml`` in the working directory. A command,
-and Dagster when it loads the definitions, puts the settings into the environment, where the rest of the code and child processes
-find them. Variables that are set already take precedence.
+The file is $QUEUECAST_CATALOGUE, which must exist (/dev/null: none), or ``queuecast.toml`` in the working directory. A
+command, and Dagster when it loads the definitions, puts the settings into the environment, where the rest of the code
+and child processes find them. Variables that are set already take precedence.
 """
 
 import os
@@ -51,8 +51,8 @@ def apart() -> dict[str, str]:
 def apply() -> None:
     """Set those variables of the settings file that the environment does not have.
 
-    Credentials in a registry's address become MLflow's own variables, so that the address can be shown. Raises InputError with file
-    and key.
+    Credentials in a registry's address become MLflow's own variables, so that the address can be shown. Raises
+    InputError with file and key.
     """
     if (path := settings_file()) is not None:
         _take(path)

@@ -1,9 +1,9 @@
 """Reader of the Standard Workload Format, plain or gzip (Chapin et al. 1999).
 
-The format of the Parallel Workloads Archive: 18 numbers per line, ``;`` before a comment, ``; Key: value`` lines as a header, -1
-for an unknown value. Findings that are not errors (extra columns, rounded or negative values, a guessed origin) are in the
-trace's notes. Three extra columns that begin with a list of nodes in braces are those of MetaCentrum's logs
-(:mod:`pipelines.readers.swf_lines`).
+The format of the Parallel Workloads Archive: 18 numbers per line, ``;`` before a comment, ``; Key: value`` lines as a
+header, -1 for an unknown value. Findings that are not errors (extra columns, rounded or negative values, a guessed
+origin) are in the trace's notes. Three extra columns that begin with a list of nodes in braces are those of
+MetaCentrum's logs (:mod:`pipelines.readers.swf_lines`).
 """
 
 import re
@@ -41,16 +41,17 @@ _NUMBERS = {  # canonical column: SWF field, counted from 0
 _IDENTITIES = {"user": 11, "group": 12, "executable": 13, "queue": 14, "partition": 15}
 _READ = "MaxProcs|MaxNodes|UnixStartTime|TimeZone|TimeZoneString"
 _KEY = re.compile(rf"(\s*)((?:{_READ})(?=\s*:)|[A-Za-z][\w-]*(?=\s*:(?:\s|$)))\s*:\s*(.*)$")
-"""A key of the header: only those that are read need no blank after their colon, which may be that of a time or an address."""
+"""A key of the header: only those that are read need no blank after their colon, which may be that of a time or an
+address."""
 
 
 def read_swf(path: str | Path) -> Trace:
     """Read one SWF file, plain or gzip by its content.
 
-    Times are seconds; fractions are rounded (halves up). Negative values are null, except the submission, which the cleaning
-    rules judge. Identities become categories of strings (``"12"``) in numeric order. The requested memory is in KiB per
-    processor, as the format defines it, or in bytes per job with MetaCentrum's three extra columns. Other columns after the 18th
-    are not read. Raises InputError with file, line and what is wrong.
+    Times are seconds; fractions are rounded (halves up). Negative values are null, except the submission, which the
+    cleaning rules judge. Identities become categories of strings (``"12"``) in numeric order. The requested memory is
+    in KiB per processor, as the format defines it, or in bytes per job with MetaCentrum's three extra columns. Other
+    columns after the 18th are not read. Raises InputError with file, line and what is wrong.
     """
     return parse_swf(load(path))
 
@@ -145,7 +146,8 @@ def _by_field(counts: np.ndarray) -> str:
 class _Header:
     """The lines ``; Key: value`` of a file, as ``values`` by key.
 
-    A repeated key, and lines indented deeper than their key, continue its value on a new line. ``notes`` gets those on numbers.
+    A repeated key, and lines indented deeper than their key, continue its value on a new line. ``notes`` gets those on
+    numbers.
     """
 
     def __init__(self, path: str, head: str, notes: list[str]) -> None:

@@ -1,8 +1,8 @@
 """The job lines of SWF, 18 numbers each, read by NumPy.
 
-A block of lines of several widths, or with texts, is split line by line. MetaCentrum's logs
-have three more columns: the 19th lists the node of each processor in braces, the 20th is the queue, the 21st a node specification
-of TORQUE: ``8:ppn=8:x86_64:cl_zegox#excl`` are eight nodes with these properties, eight processors on each, no other job on them.
+A block of lines of several widths, or with texts, is split line by line. MetaCentrum's logs have three more columns:
+the 19th lists the node of each processor in braces, the 20th is the queue, the 21st a node specification of TORQUE:
+``8:ppn=8:x86_64:cl_zegox#excl`` are eight nodes with these properties, eight processors on each, no other job on them.
 """
 
 import codecs
@@ -38,8 +38,8 @@ UNREADABLE = NodeSpec(-1, -1, "", -1)
 def node_spec(text: str) -> NodeSpec:
     """Parse a node specification of TORQUE; return UNREADABLE for any other text.
 
-    Different kinds of nodes joined by ``+`` are read as processors of any nodes that have the properties of all. A host name is
-    read as a property.
+    Different kinds of nodes joined by ``+`` are read as processors of any nodes that have the properties of all. A host
+    name is read as a property.
     """
     request, *flags = text.split("#")
     properties: dict[str, None] = {}
@@ -109,7 +109,8 @@ FIELDS = (
 
 
 _TIMES, _UNREAD, _AMOUNTS = [1, 2, 3, 8, 17], [5, 6], [9]
-"""Fields rounded to the second; fields only checked; fields rounded, or ``LARGE`` if too large. Others must be whole numbers."""
+"""Fields rounded to the second; fields only checked; fields rounded, or ``LARGE`` if too large. Others must be whole
+numbers."""
 LARGE = 10**18
 """Value of an amount too large to be read: beyond all limits."""
 _EXACT = 2.0**53
@@ -123,9 +124,10 @@ _CLOCK_LINE = re.compile(rb"(?<![^\r\n])[ \t]*;\s*UnixStartTime\s*:[ \t]*([^\r\n
 class JobLines:
     """The values of a file's job lines, collected block by block.
 
-    ``jobs`` is their number, ``head`` the comments before the first, ``comments`` the number of later ones. ``rounded`` and
-    ``negative`` (other than -1) count values by field; ``extra`` counts lines with more columns, of which ``words`` are the 20th
-    and 21st if all lines have MetaCentrum's, else None. ``clocks`` has the line and value of each UnixStartTime in a later header.
+    ``jobs`` is their number, ``head`` the comments before the first, ``comments`` the number of later ones. ``rounded``
+    and ``negative`` (other than -1) count values by field; ``extra`` counts lines with more columns, of which ``words``
+    are the 20th and 21st if all lines have MetaCentrum's, else None. ``clocks`` has the line and value of each
+    UnixStartTime in a later header.
     """
 
     def __init__(self, path: str) -> None:

@@ -1,7 +1,7 @@
 """Monitored systems by name: the sources of counters and control runs of each.
 
-``queuecast variability ingest`` remembers its options in ``systems.toml`` in the home directory, so that the nightly run reads
-the same again. ``simulated``, the embedded default, is always known.
+``queuecast variability ingest`` remembers its options in ``systems.toml`` in the home directory, so that the nightly
+run reads the same again. ``simulated``, the embedded default, is always known.
 """
 
 from collections.abc import Mapping

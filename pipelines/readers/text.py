@@ -1,7 +1,7 @@
 """Read the text of a file, plain or gzip, in blocks.
 
-Nothing here holds a whole file, but settings in TOML, which are read and changed here. A device or a pipe is refused. Counts and
-lists in the notes of readers are put into words here, too.
+Nothing here holds a whole file, but settings in TOML, which are read and changed here. A device or a pipe is refused.
+Counts and lists in the notes of readers are put into words here, too.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ class Source:
 def trace_name(path: str | Path) -> str:
     """Return the trace name of a file: lower case, other characters as hyphens.
 
-    Drops directories and .gz .swf .csv .txt .json .parquet. Raises InputError if no name is left (:mod:`features.errors`).
+    Drops directories and .gz .swf .csv .txt .json .parquet. Raises InputError if no name is left
+    (:mod:`features.errors`).
     """
     name = Path(path).name
     while Path(name).suffix.lower() in _SUFFIXES:

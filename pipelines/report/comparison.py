@@ -28,7 +28,8 @@ _WIDTH = 150
 class ScheduleComparison(pd.DataFrame):
     """Changes of schedules: one row per combination and metric, the baseline's first.
 
-    The rows are those of :func:`sim.metrics.comparison.compare`. A part of the rows or columns is a plain table. ``attrs`` has ``title`` and ``verdict``.
+    The rows are those of :func:`sim.metrics.comparison.compare`. A part of the rows or columns is a plain table.
+    ``attrs`` has ``title`` and ``verdict``.
     """
 
     @property
@@ -79,8 +80,8 @@ def _cell(row: Mapping[str, Any], baseline: bool) -> str | Cell:
 def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
     """Return tables of the metrics that are read first.
 
-    Each trace, semantics, threshold and tau has a table: means, changes from the baseline and their intervals. ``summary`` is
-    pooled over traces, or over windows of a ``split``.
+    Each trace, semantics, threshold and tau has a table: means, changes from the baseline and their intervals.
+    ``summary`` is pooled over traces, or over windows of a ``split``.
     """
     tables = []
     for part in by_setting(summary):

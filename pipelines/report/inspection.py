@@ -41,8 +41,9 @@ class Inspection(NamedTuple):
 def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str = "drop") -> Inspection:
     """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states.
 
-    If no size is stated, jobs are cleaned for the advised number of processors. A trace that cannot be cleaned is inspected, too: its
-    refusal is part of the result. Raises InputError only if there are no jobs, or if ``missing_request`` is unknown.
+    If no size is stated, jobs are cleaned for the advised number of processors. A trace that cannot be cleaned is
+    inspected, too: its refusal is part of the result. Raises InputError only if there are no jobs, or if
+    ``missing_request`` is unknown.
     """
     if missing_request not in MISSING_REQUEST:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")

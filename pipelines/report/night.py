@@ -33,9 +33,9 @@ _NAMES = {
 class Night:
     """The results of a night.
 
-    ``row`` is its row of the table ``nights``, ``nights`` that table with this row. ``registered`` are the versions of the
-    promotion, ``notes`` those of retraining, ``comparison`` the result of :func:`sim.metrics.comparison.compare` on the last days,
-    and ``html`` the page at ``report``.
+    ``row`` is its row of the table ``nights``, ``nights`` that table with this row. ``registered`` are the versions of
+    the promotion, ``notes`` those of retraining, ``comparison`` the result of :func:`sim.metrics.comparison.compare` on
+    the last days, and ``html`` the page at ``report``.
     """
 
     clean: CleanTrace

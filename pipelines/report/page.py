@@ -4,9 +4,9 @@ Everything else is folded below, by topic; all pages have one template, ``page.h
 text, never as markup, and characters that would change the direction of writing are shown. A page also forbids itself
 to run scripts and to load anything.
 
-A combination of scheduler and predictor has the same colour and mark in every figure. Colours are Okabe & Ito's (2008), distinct
-under every common kind of colour blindness. Figures are built from matplotlib's objects alone, without pyplot and its global state,
-and are byte for byte the same for the same input.
+A combination of scheduler and predictor has the same colour and mark in every figure. Colours are Okabe & Ito's (2008),
+distinct under every common kind of colour blindness. Figures are built from matplotlib's objects alone, without pyplot
+and its global state, and are byte for byte the same for the same input.
 """
 
 import base64
@@ -92,7 +92,8 @@ Looks = Mapping[Key, SeriesStyle]
 def looks(keys: Iterable[Key]) -> Looks:
     """Return a look for each combination: colours for predictors, marks for schedulers.
 
-    It is the other way round if there are more schedulers. A label names the correction only if another one differs only in that.
+    It is the other way round if there are more schedulers. A label names the correction only if another one differs
+    only in that.
     """
     unique = list(dict.fromkeys(keys))
     pairs, labels = [key[:2] for key in unique], combinations(unique)
@@ -200,8 +201,9 @@ class Picture(NamedTuple):
 class Front:
     """The part read first: one to three sentences, a picture, at most eight rows.
 
-    ``hint`` explains the rows; ``data`` is the file beside the page with all rows, ``facts`` are numbers with words. If jobs were
-    generated, ``generated`` names the part that they test. ``warnings`` are on top; ``notes``, ``provenance`` folded at the end.
+    ``hint`` explains the rows; ``data`` is the file beside the page with all rows, ``facts`` are numbers with words. If
+    jobs were generated, ``generated`` names the part that they test. ``warnings`` are on top; ``notes``, ``provenance``
+    folded at the end.
     """
 
     title: str
@@ -222,7 +224,8 @@ class Front:
 
 
 Part = str | Table | Picture | Mapping[str, str] | tuple[str, str]
-"""What stands below a fold: a remark, a table, a picture, terms with their meanings, or a sentence with lines as they stand."""
+"""What stands below a fold: a remark, a table, a picture, terms with their meanings, or a sentence with lines as they
+stand."""
 Fold = tuple[str, Sequence[Part | None]]
 """A topic, and its parts; without any it is left out."""
 

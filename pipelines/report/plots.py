@@ -35,9 +35,10 @@ def figure_of_changes(
 ) -> Figure:
     """Draw changes of the metrics of a verdict to the first of ``keys``, with intervals.
 
-    Each metric has a panel, each other combination a row. ``comparison`` comes from :func:`sim.metrics.comparison.compare`. An
-    axis is linear, or logarithmic if a value more than triples. ``table`` has the looks of a whole comparison, by default those of
-    ``keys``. ``metrics`` replaces the verdict's, with whole intervals.
+    Each metric has a panel, each other combination a row. ``comparison`` comes from
+    :func:`sim.metrics.comparison.compare`. An axis is linear, or logarithmic if a value more than triples. ``table``
+    has the looks of a whole comparison, by default those of ``keys``. ``metrics`` replaces the verdict's, with whole
+    intervals.
     """
     table, shown = table or looks(keys), keys[1:]
     rows: Any = comparison.set_index([*NAMES, "metric"])[["relative", "low", "high"]].astype(np.float64)
@@ -82,8 +83,8 @@ def _short(label: str, most: int) -> str:
 def _change_axis(panel: Axes, values: np.ndarray, whole: bool) -> None:
     """Set up an axis of ratios to the baseline, ticked as changes in per cent.
 
-    ``values`` [combinations, 3] are changes and the ends of their intervals. The axis covers all changes, and intervals if
-    ``whole``; else it goes beyond the changes by at most their range.
+    ``values`` [combinations, 3] are changes and the ends of their intervals. The axis covers all changes, and intervals
+    if ``whole``; else it goes beyond the changes by at most their range.
     """
     marks = np.append(1.0 + values[np.isfinite(values[:, 0]), 0], [0.95, 1.0, 1.05])
     ends, apart = 1.0 + values[np.isfinite(values)], np.inf if whole else np.ptp(marks)
@@ -121,8 +122,9 @@ _EDGED = 5_000
 def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = None) -> Figure:
     """Draw the jobs that run between two seconds of the trace, by processor.
 
-    The default is from the first submission to the last end. A job's colour is its wait. If the machine is one pool, or the
-    schedule names no nodes, :func:`sim.schedule.seats` chooses the processors. Raises InputError as :func:`window_of`.
+    The default is from the first submission to the last end. A job's colour is its wait. If the machine is one pool, or
+    the schedule names no nodes, :func:`sim.schedule.seats` chooses the processors. Raises InputError as
+    :func:`window_of`.
     """
     jobs, (first, last) = schedule.jobs, window_of(schedule, from_s, to_s)
     start, end = jobs["start_s"].to_numpy(np.float64), jobs["end_s"].to_numpy(np.float64)
@@ -165,7 +167,8 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
 def window_of(schedule: Schedule, from_s: float | None, to_s: float | None) -> tuple[float, float]:
     """Return the first and last second between which a schedule is drawn.
 
-    The default is the first submission and the last end. Raises InputError if the window is empty, or no job runs in it.
+    The default is the first submission and the last end. Raises InputError if the window is empty, or no job runs in
+    it.
     """
     jobs = schedule.jobs
     first = float(jobs["submit_s"].min() if from_s is None else from_s)

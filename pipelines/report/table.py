@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Cell(NamedTuple):
     """A cell with marks, or with lines below its text, each with its tone.
 
-    A tone is "", ``better`` or ``worse``. ``best`` marks the best of its column; ``tip`` explains a heading; ``colour`` is that
-    of a dot before the text. Only pages show marks other than tone and best.
+    A tone is "", ``better`` or ``worse``. ``best`` marks the best of its column; ``tip`` explains a heading; ``colour``
+    is that of a dot before the text. Only pages show marks other than tone and best.
     """
 
     text: str
@@ -57,8 +57,8 @@ Row = list[str | Cell]
 class Table:
     """Rows of cells under headings, with a title above and a note below.
 
-    The first ``keys`` columns name a row. They and the columns with the headings ``left`` hold words and are aligned to the left,
-    others to the right. ``classes`` are the rows' styles on a page, if any.
+    The first ``keys`` columns name a row. They and the columns with the headings ``left`` hold words and are aligned to
+    the left, others to the right. ``classes`` are the rows' styles on a page, if any.
     """
 
     title: str

@@ -52,9 +52,9 @@ def render_report(
 ) -> str:
     """Return the page of a comparison of schedules of a cleaned trace; reads no files.
 
-    ``comparison`` comes from :func:`sim.metrics.comparison.compare` with its defaults; a file beside the page holds it. ``quality`` has
-    the ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty;
-    ``judged`` is the second from which submitted jobs are judged, and its date, "" if all are.
+    ``comparison`` comes from :func:`sim.metrics.comparison.compare` with its defaults; a file beside the page holds it.
+    ``quality`` has the ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty; ``judged`` is the second
+    from which submitted jobs are judged, and its date, "" if all are.
     """
     since_s, since = judged
     table = looks(comparison[list(NAMES)].itertuples(index=False, name=None))
@@ -111,8 +111,8 @@ def metrics_of(comparison: pd.DataFrame) -> dict[str, Metric]:
 def leading(comparison: pd.DataFrame, weighed: Verdict) -> list[Key]:
     """Return the combinations that are read first, at most ``MOST_ROWS``.
 
-    These are the baseline, the best, the lowest slowdown of each other scheduler, and the next lowest ones. Last are the recorded
-    schedule, and the lowest of the bounds that know the runtimes.
+    These are the baseline, the best, the lowest slowdown of each other scheduler, and the next lowest ones. Last are
+    the recorded schedule, and the lowest of the bounds that know the runtimes.
     """
     slowdowns = comparison[comparison["metric"] == "mean_bounded_slowdown"].sort_values("value", kind="stable")
     ranked: list[Key] = [key for key in slowdowns[list(NAMES)].itertuples(index=False, name=None) if key != weighed.baseline]
@@ -141,8 +141,8 @@ def metric_table(
 ) -> Table:
     """Return one row per combination of ``keys``, the first of them the baseline.
 
-    A row has its correction if the scheduler takes one. Below each value are its
-    change and interval, coloured and starred if ``weighed`` calls it sure. The best value of a metric is marked; bounds do not count.
+    A row has its correction if the scheduler takes one. Below each value are its change and interval, coloured and
+    starred if ``weighed`` calls it sure. The best value of a metric is marked; bounds do not count.
     """
     at = {(*row[:3], row[3]): place for place, row in enumerate(comparison[[*NAMES, "metric"]].itertuples(index=False, name=None))}
     best, records = _best(comparison), comparison.to_dict("records")

@@ -1,7 +1,7 @@
 """The application: what it serves at which address, and the description of that.
 
-Answers come from arrays in memory, in the one thread of the event loop. Runtimes of a long queue are predicted in parts,
-between other requests.
+Answers come from arrays in memory, in the one thread of the event loop. Runtimes of a long queue are predicted in
+parts, between other requests.
 """
 
 import re

@@ -74,8 +74,8 @@ _OF_STARTS = _ASKED | _TOLD
 def answered(clean: CleanTrace, place: Path | None = None) -> dict[str, Any] | None:
     """Judge the answers of ``runtime-<trace>`` in a log, by default the home's.
 
-    Returns the numbers and the quality of answers to submissions, how many were about jobs that ran already, and how many lines are
-    unreadable; None without answers.
+    Returns the numbers and the quality of answers to submissions, how many were about jobs that ran already, and how
+    many lines are unreadable; None without answers.
     """
     entries, unreadable = _entries(place or asked_place(), _OF_RUNTIMES)
     of_model = [
@@ -100,8 +100,9 @@ def start_entry(now_s: float, model: str, version: str, answer: Mapping[str, Any
 def started(model: str, jobs: pd.DataFrame, start_s: np.ndarray, origin_s: int, place: Path | None = None) -> pd.DataFrame:
     """Return the answers about starts of ``model`` in the log, by default the home's.
 
-    Columns are as in the table ``starts``: ``job_id at_s version fits waited_s``, quantiles, chances. Times are seconds from
-    ``origin_s`` (Unix). ``waited_s`` is NaN if unknown from the canonical ``jobs``, started at ``start_s`` int64 [jobs].
+    Columns are as in the table ``starts``: ``job_id at_s version fits waited_s``, quantiles, chances. Times are seconds
+    from ``origin_s`` (Unix). ``waited_s`` is NaN if unknown from the canonical ``jobs``, started at ``start_s`` int64
+    [jobs].
     """
     entries, _ = _entries(place or asked_place(), _OF_STARTS)
     of_model = sorted((entry for entry in entries if entry["model"] == model), key=lambda entry: entry["submit_unix_s"])

@@ -193,7 +193,8 @@ class Loaded(LoadedVersion):
     def answer(self, question: Question, now_s: float) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
         """Answer as the registered model does; a job without a time is submitted at ``now_s``.
 
-        Returns the answer, and the submission as the model stores it. Raises Unanswerable for a time that the model cannot place.
+        Returns the answer, and the submission as the model stores it. Raises Unanswerable for a time that the model
+        cannot place.
         """
         predictor, field = self.predictor, "submit_time"
         if question.submit_time is None:

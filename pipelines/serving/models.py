@@ -1,7 +1,8 @@
 """The models that a service has loaded, and how they follow the registry's aliases.
 
-A new version is loaded and checked while the old one answers, then replaces it by one assignment: a request takes the reference
-once and keeps it. If the registry does not answer, or names a version that does not load, the loaded version stays.
+A new version is loaded and checked while the old one answers, then replaces it by one assignment: a request takes the
+reference once and keeps it. If the registry does not answer, or names a version that does not load, the loaded version
+stays.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ RUNTIMES, STARTS = "runtime-", "start-"
 class SiteRegistry:
     """The site's registry, opened when it is first read.
 
-    It is that of :func:`pipelines.lake.registry.tracking`. A server that does not answer is given up after seconds, not after
-    MLflow's minutes of retries.
+    It is that of :func:`pipelines.lake.registry.tracking`. A server that does not answer is given up after seconds, not
+    after MLflow's minutes of retries.
     """
 
     def __init__(self) -> None:
@@ -109,9 +110,10 @@ class SiteRegistry:
 class Served:
     """A model that is served at an alias: its loaded version, and its problem.
 
-    ``trained_unix_s`` is when the model was registered after its training, 0 if that is not known, and ``judged`` the quality of
-    its answers when the version was loaded. ``problem`` says in one line why it does not follow the registry, ``since_s`` since
-    which Unix time; empty and 0 if it does. ``missing`` is true if the registry answers and has no such model.
+    ``trained_unix_s`` is when the model was registered after its training, 0 if that is not known, and ``judged`` the
+    quality of its answers when the version was loaded. ``problem`` says in one line why it does not follow the
+    registry, ``since_s`` since which Unix time; empty and 0 if it does. ``missing`` is true if the registry answers and
+    has no such model.
     """
 
     name: str

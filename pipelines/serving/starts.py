@@ -1,7 +1,8 @@
 """Requests and answers about the start of a job that is submitted to a queue.
 
-An answer depends only on the queue's state. The model has learned from runtimes predicted at submission. If the runtime model of
-the same trace is served, too, and has quantiles, these are used, and cached with its version; else each quantile is the request.
+An answer depends only on the queue's state. The model has learned from runtimes predicted at submission. If the runtime
+model of the same trace is served, too, and has quantiles, these are used, and cached with its version; else each
+quantile is the request.
 """
 
 import asyncio
@@ -224,7 +225,8 @@ def queue_of(question: StartQuestion, clock_s: int) -> QuestionedQueue:
 
 
 def _times(columns: Mapping[str, list[Any]], clock_s: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return submissions and starts, seconds of the wall clock, int64 [jobs]; a job that started in this second runs."""
+    """Return submissions and starts, seconds of the wall clock, int64 [jobs]; a job that started in this second
+    runs."""
     clock = [None if time is None else timegm(time.timetuple()) for time in columns["submit_time"]]
     submit, waits, ran = (
         np.array([-1 if seconds is None else seconds for seconds in values], np.int64)

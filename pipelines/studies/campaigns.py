@@ -1,7 +1,7 @@
 """Resumable campaigns: a journal of finished points beside the output.
 
-When all points are done the results are written as Parquet, atomically, and the journal is removed. A suite, a TOML file, names the
-traces and settings of a comparison that is pooled over traces.
+When all points are done the results are written as Parquet, atomically, and the journal is removed. A suite, a TOML
+file, names the traces and settings of a comparison that is pooled over traces.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Journal:
     """The finished points of a campaign, a line of JSON each, so that it can resume.
 
     It lies beside the output. As a context it is open. ``done`` has the rows of finished points by trace and point. A
-    process that dies loses no point, a power loss those of the last seconds. When all points are done, the results are written and
-    the journal is removed.
+    process that dies loses no point, a power loss those of the last seconds. When all points are done, the results are
+    written and the journal is removed.
     """
 
     def __init__(self, out: Path, identity: Mapping[str, Any], restart: bool = False) -> None:
@@ -128,8 +128,9 @@ def resumable_campaign(
 ) -> pd.DataFrame:
     """Run campaigns, or the rest after an interruption; write and return the results.
 
-    ``runs`` has one run, or for a suite one per trace and load. Raises InputError for two traces with the same name, for a
-    journal of another campaign, unless ``restart`` discards it, and as :func:`sim.campaigns.campaign.run_campaign`.
+    ``runs`` has one run, or for a suite one per trace and load. Raises InputError for two traces with the same name,
+    for a journal of another campaign, unless ``restart`` discards it, and as
+    :func:`sim.campaigns.campaign.run_campaign`.
     """
     twice = [label for label, times in Counter(run.label for run in runs).items() if times > 1]
     if twice:
@@ -209,7 +210,8 @@ FOLDER = Path(__file__).parent
 def suite_of(name: str, replaced: dict[str, Any]) -> Suite:
     """Return a suite by name or from a file; ``replaced`` settings take the place of its own.
 
-    Paths of traces are relative to the file. Raises InputError for an unknown suite, bad TOML or settings, and traces not fetched.
+    Paths of traces are relative to the file. Raises InputError for an unknown suite, bad TOML or settings, and traces
+    not fetched.
     """
     built_in = FOLDER / f"suite-{name}.toml"
     path = built_in if built_in.is_file() else Path(name)

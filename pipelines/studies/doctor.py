@@ -1,7 +1,7 @@
 """Tell whether what published versions and the registry's aliases need is whole.
 
-A subject with a run or night at work is left alone. No file and no registered version is removed: the repair is the version before,
-or the aliases as they were published.
+A subject with a run or night at work is left alone. No file and no registered version is removed: the repair is the
+version before, or the aliases as they were published.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Finding:
 def examine(home: Path, connect: Callable[[], Tracking]) -> Iterator[Finding]:
     """Yield everything found wrong in ``home``; ``connect`` opens its registry.
 
-    A finding about a subject is yielded while its lock is held, so a repair before the next finding meets the same state.
+    A finding about a subject is yielded while its lock is held, so a repair before the next finding meets the same
+    state.
     """
     shared = bool(os.environ.get(LAKE)) and str(home) == str(site_home())
     own = local_home() if shared else home

@@ -1,8 +1,8 @@
 """A monitored system: what is ingested, and the training table made of it.
 
-Counters, control runs, probes, types and topology are kept as ingested: they only grow, by whole files, and reading a file again
-changes nothing. A training table has control runs and jobs with the counters before each. It is made by one pass over the counters,
-and kept in the lake.
+Counters, control runs, probes, types and topology are kept as ingested: they only grow, by whole files, and reading a
+file again changes nothing. A training table has control runs and jobs with the counters before each. It is made by one
+pass over the counters, and kept in the lake.
 """
 
 from __future__ import annotations
@@ -147,8 +147,9 @@ _RUN_COLUMNS = ("run_id", "job_id", "user", "application", "input", "start_s", "
 class TrainingTable:
     """Control runs of one system and their features, float64 [runs, features] by scope.
 
-    Scopes are ``own`` and ``all``, in the same order. ``left_out`` counts runs that are not in it, by the reason. ``jobs`` and
-    ``job_features`` are the same of users' jobs, if the accounting is known: they have no labels, and nothing learns from them.
+    Scopes are ``own`` and ``all``, in the same order. ``left_out`` counts runs that are not in it, by the reason.
+    ``jobs`` and ``job_features`` are the same of users' jobs, if the accounting is known: they have no labels, and
+    nothing learns from them.
     """
 
     system: str
@@ -163,10 +164,10 @@ class TrainingTable:
 def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> TrainingTable:
     """Return the training table of ``system`` under ``home``, by one pass over its counters.
 
-    Samples that could not yet be read when a run started (``lag_s`` in ``systems.toml``) are not used. Runs with unknown nodes,
-    or without any sample in their window, are left out. Without probe results, their features are missing. With a topology the
-    table also has MORE_FEATURES; neighbours are all jobs of the accounting, and control runs. Raises InputError without ingested
-    control runs or counters.
+    Samples that could not yet be read when a run started (``lag_s`` in ``systems.toml``) are not used. Runs with
+    unknown nodes, or without any sample in their window, are left out. Without probe results, their features are
+    missing. With a topology the table also has MORE_FEATURES; neighbours are all jobs of the accounting, and control
+    runs. Raises InputError without ingested control runs or counters.
     """
     lake = Lake(home / "lake")
     every = stored(lake, RUNS, system)
@@ -202,8 +203,8 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
 def _with_jobs(runs: pd.DataFrame, jobs: pd.DataFrame, since_s: float) -> pd.DataFrame:
     """Return control ``runs`` and the other ``jobs`` that did not end before ``since_s``.
 
-    Added columns: ``control``; ``job_id``, null for the id of a task and for a control run that is no job of the accounting; and
-    ``user``.
+    Added columns: ``control``; ``job_id``, null for the id of a task and for a control run that is no job of the
+    accounting; and ``user``.
     """
     user_of = dict(zip(jobs["job_id"], jobs["user"], strict=True))
     others = jobs[~jobs["job_id"].isin(runs["run_id"]) & ~(jobs["start_s"] + jobs["runtime_s"] < since_s)]
@@ -241,8 +242,9 @@ def newest_before(
 ) -> pd.DataFrame:
     """Return those of ``columns`` that are NEWEST_FEATURES, float64, index ``run_id``.
 
-    A value is the mean over the nodes of a metric's newest sample that could be read before the start, over the sampler's usual
-    interval (``interval_s``). It is NaN if that interval is unknown, and in the columns of other samplers.
+    A value is the mean over the nodes of a metric's newest sample that could be read before the start, over the
+    sampler's usual interval (``interval_s``). It is NaN if that interval is unknown, and in the columns of other
+    samplers.
     """
     from features.monitoring.windows import window_features
 
@@ -271,7 +273,8 @@ def newest_before(
 def situations_of(runs: pd.DataFrame, machine: MonitoredMachine) -> pd.DataFrame:
     """Return SITUATION_FEATURES of ``runs`` with known nodes, index ``run_id``.
 
-    Each is a neighbour of the others. Of runs with the same start, the one with the lower number in its name started first.
+    Each is a neighbour of the others. Of runs with the same start, the one with the lower number in its name started
+    first.
     """
     from features.monitoring.situation import jobs_of, situations
 

@@ -36,9 +36,9 @@ Progress = Callable[[str, int, int], None]
 class Parity:
     """The results of replays beside the record.
 
-    ``summary`` holds the figures of ``queuecast parity --json``, with :func:`sim.site.parity.too_far` as ``far``; ``groups``,
-    ``unexplained`` and ``causes`` are the tables of :mod:`sim.site.parity`. ``lost``
-    names jobs that some replay never starts; all figures leave them out.
+    ``summary`` holds the figures of ``queuecast parity --json``, with :func:`sim.site.parity.too_far` as ``far``;
+    ``groups``, ``unexplained`` and ``causes`` are the tables of :mod:`sim.site.parity`. ``lost`` names jobs that some
+    replay never starts; all figures leave them out.
     """
 
     site: Site
@@ -83,8 +83,8 @@ def read_site_jobs(accounting: Path, machine: Path, timezone: str, log: Path | N
 def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
     """Let each drain that ends a node's last job begin between the last start on the node and the next end there.
 
-    Slurm notes a drain when the last job has ended. But the node takes no job after the order to drain, whose time is in no file:
-    by the next end, at the latest, a waiting job would have shown that it had not come.
+    Slurm notes a drain when the last job has ended. But the node takes no job after the order to drain, whose time is
+    in no file: by the next end, at the latest, a waiting job would have shown that it had not come.
     """
     runs = jobs.loc[jobs["start_s"] >= 0, ["nodes", "start_s", "end_s"]]
     runs["nodes"] = runs["nodes"].map(lambda text: expand_nodes(text) if text else ())

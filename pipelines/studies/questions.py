@@ -98,7 +98,8 @@ class WhenSettings(CheckedSettings):
 class Protocol(TraceSettings):
     """How predictors are asked and judged.
 
-    They are asked in a simulation under ``scheduler`` and judged against ``baseline``, with the quantile losses of ``levels``.
+    They are asked in a simulation under ``scheduler`` and judged against ``baseline``, with the quantile losses of
+    ``levels``.
     """
 
     predictors: tuple[Any, ...] = Field(

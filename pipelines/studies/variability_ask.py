@@ -1,7 +1,7 @@
 """Ask a system's champion whether a job started now on these nodes would vary.
 
-It reads the ingested counters. No Dagster here: a scheduler that asks at every start imports this and has its answer in a
-fraction of a second.
+It reads the ingested counters. No Dagster here: a scheduler that asks at every start imports this and has its answer in
+a fraction of a second.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _ASKED = "asked"
 class VariationAnswer:
     """A model's answer about a start of ``application`` on ``nodes`` at ``at_s`` (Unix s).
 
-    ``probabilities`` are by class; those of the classes of variation add up to ``variation``. ``varies`` is true if that reaches
-    ``cutoff``: then a scheduler would let the job wait. ``varies_above_s`` is the runtime in seconds from which the run would
-    count as varying (NaN for an application without control runs). ``missing`` names columns without a value, which count as the
-    median of the training part.
+    ``probabilities`` are by class; those of the classes of variation add up to ``variation``. ``varies`` is true if
+    that reaches ``cutoff``: then a scheduler would let the job wait. ``varies_above_s`` is the runtime in seconds from
+    which the run would count as varying (NaN for an application without control runs). ``missing`` names columns
+    without a value, which count as the median of the training part.
     """
 
     model: str
@@ -67,9 +67,9 @@ def ask(
 ) -> VariationAnswer:
     """Ask variability-<system>@champion about a start of ``application`` on ``nodes``.
 
-    It uses the counters that could be read by ``at_s``, and the ingested runs that began before and had not ended. Features of probes
-    are missing. Raises InputError without a champion, for an application without control runs and type, for a node that the topology
-    does not name, and if no counter was sampled in the window before.
+    It uses the counters that could be read by ``at_s``, and the ingested runs that began before and had not ended.
+    Features of probes are missing. Raises InputError without a champion, for an application without control runs and
+    type, for a node that the topology does not name, and if no counter was sampled in the window before.
     """
     lake, name = Lake(home / "lake"), VARIABILITY.registered(system)
     check_registry(lake, store, name)

@@ -35,13 +35,16 @@ LOSES = "loses jobs"
 """In place of a verdict on a candidate that loses more than :data:`MOST_LOST` of the jobs."""
 NOT_JUDGED = ("screened out", "changes nothing here")
 MOST_LOST = 0.1
-"""Max share of lost jobs: a candidate that kills, or never starts, more is no answer, whatever its effect on the others."""
+"""Max share of lost jobs: a candidate that kills, or never starts, more is no answer, whatever its effect on the
+others."""
 _SCREENED = 1
-"""Replicates of the screening. At a generated site, 1 and 3 chose the same first four of six; a small gain may be missed."""
+"""Replicates of the screening. At a generated site, 1 and 3 chose the same first four of six; a small gain may be
+missed."""
 _FEWEST_JOBS, _FEWEST_DAYS = 500, 10
 """A log with fewer jobs, or shorter, is not cut in two."""
 _WARM_UP_S = 10 * DAY_S
-"""Seconds that replays of the later half begin before it, so that jobs run and wait at its beginning, and users have usage."""
+"""Seconds that replays of the later half begin before it, so that jobs run and wait at its beginning, and users have
+usage."""
 Progress = Callable[[str, int, int], None]
 """Called with the stage, the replays done and the total."""
 
@@ -50,11 +53,12 @@ Progress = Callable[[str, int, int], None]
 class WhatIf:
     """The results of replays for each candidate.
 
-    ``effects`` and ``verdicts`` are of judged candidates, by name; ``screened`` has the change of the mean wait on the earlier
-    jobs for the others. ``idle`` names those that change nothing here: no value, or no start in any replay. ``fit`` has the figures
-    of parity for :func:`sim.site.parity.too_far`: replays of today's settings without moved submissions, beside the whole record.
-    ``replayed_s`` is the mean wait of the judged jobs in the pairs' replays of today's settings. ``split``: they are the later half,
-    submitted from ``from_s`` on. All that is shown of verdicts comes from :meth:`verdict`.
+    ``effects`` and ``verdicts`` are of judged candidates, by name; ``screened`` has the change of the mean wait on the
+    earlier jobs for the others. ``idle`` names those that change nothing here: no value, or no start in any replay.
+    ``fit`` has the figures of parity for :func:`sim.site.parity.too_far`: replays of today's settings without moved
+    submissions, beside the whole record. ``replayed_s`` is the mean wait of the judged jobs in the pairs' replays of
+    today's settings. ``split``: they are the later half, submitted from ``from_s`` on. All that is shown of verdicts
+    comes from :meth:`verdict`.
     """
 
     site: Site
@@ -188,10 +192,11 @@ def measure(
 ) -> WhatIf:
     """Replay the site as it is and under each candidate, and judge them.
 
-    A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there.
-    These are judged on the later half alone. In a shorter log, all are judged on all jobs. Replays of
-    the judging jobs begin :data:`_WARM_UP_S` before them. ``fit_replays`` show how near the model is to the record. Submissions move
-    by :func:`sim.site.what_if.usual_shake` if ``shake_s`` is None. Raises InputError if no candidate changes anything.
+    A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait
+    there. These are judged on the later half alone. In a shorter log, all are judged on all jobs. Replays of the
+    judging jobs begin :data:`_WARM_UP_S` before them. ``fit_replays`` show how near the model is to the record.
+    Submissions move by :func:`sim.site.what_if.usual_shake` if ``shake_s`` is None. Raises InputError if no candidate
+    changes anything.
     """
     table = jobs.table.assign(withdrawn_s=-1)  # cancelling all that wait would end the longest waits
     shake_s = usual_shake(table) if shake_s is None else shake_s

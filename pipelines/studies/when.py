@@ -1,7 +1,8 @@
 """Predict when jobs of a queue start: run a snapshot ahead.
 
-The queue's jobs are appended to the ended jobs of accounting, from which runtimes are predicted and arrivals drawn. A registered
-model predicts their starts or, for a Slurm site with files, scenarios of its own scheduler do (:mod:`sim.site.queue_ahead`).
+The queue's jobs are appended to the ended jobs of accounting, from which runtimes are predicted and arrivals drawn. A
+registered model predicts their starts or, for a Slurm site with files, scenarios of its own scheduler do
+(:mod:`sim.site.queue_ahead`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from sim.starts.closings import closed
 from sim.starts.questions import queued
 
 SCENARIOS, FEWEST, WITHIN_S = 64, 16, DAY_S
-"""Number of scenarios; at a Slurm site, their min (fewer if over 100 jobs wait), and the max number of seconds run ahead."""
+"""Number of scenarios; at a Slurm site, their min (fewer if over 100 jobs wait), and the max number of seconds run
+ahead."""
 _PAST_S = 3_600
 """Seconds past a limit at which a job surely runs no more: slurmctld looks every 30 s, and kills after KillWait."""
 _WARM_JOBS, _ARRIVALS_S = 2_000, 70 * DAY_S
@@ -68,9 +70,9 @@ def record_of(site: Site, jobs: SlurmJobs, timezone: str, name: str = "") -> Rec
 def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int | None = None, seed: int = 0) -> TraceQueue:
     """Append a snapshot to the accounting of its trace, to run it ahead.
 
-    ``snapshot`` is that of :class:`pipelines.readers.queue_file.QueueFile`, with jobs that would be submitted now, too. QueueJobs of
-    accounting that it names, or that end later, are left out. Raises InputError for times after ``now_s`` and jobs wider than
-    the machine.
+    ``snapshot`` is that of :class:`pipelines.readers.queue_file.QueueFile`, with jobs that would be submitted now, too.
+    QueueJobs of accounting that it names, or that end later, are left out. Raises InputError for times after ``now_s``
+    and jobs wider than the machine.
     """
     clean, origin, snapshot = record.clean, record.clean.origin_unix_s or 0, limited(snapshot, record.site)
     end = recorded_end_s(clean.jobs, record.start_s)
@@ -129,7 +131,8 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
 def past_limits(snapshot: pd.DataFrame, now_unix_s: int, site: Site | None) -> int:
     """Return how many jobs run an hour past their limits, if that is impossible; else 0.
 
-    Slurm ends a job at its limit and OverTimeLimit. Without a site others may let jobs run on: more than half must be past.
+    Slurm ends a job at its limit and OverTimeLimit. Without a site others may let jobs run on: more than half must be
+    past.
     """
     overtime = "0" if site is None else site.settings.get("overtimelimit", "0")
     if not overtime.isdecimal():

@@ -29,10 +29,10 @@ def judge(
 
     Returns the challenger's name, its duel with the champion, and further reasons against it.
 
-    ``served`` has the jobs of :func:`models.registry.as_served.predict_served` and ``window`` those of them that ended in the last
-    days. In both, only jobs count that the champion of ``trained`` (version and instant of training) answered. The challenger is
-    the most accurate candidate in the window, or the simplest within ``TIE`` of it. Only candidates with enough evidence count,
-    if there are any.
+    ``served`` has the jobs of :func:`models.registry.as_served.predict_served` and ``window`` those of them that ended
+    in the last days. In both, only jobs count that the champion of ``trained`` (version and instant of training)
+    answered. The challenger is the most accurate candidate in the window, or the simplest within ``TIE`` of it. Only
+    candidates with enough evidence count, if there are any.
     """
     version, trained_until_s = trained
     own, judged = (rows[rows["champion_version"] == version] for rows in (served, window))
@@ -56,8 +56,8 @@ def judge(
 def judging_instants(window: JudgedWindow, trained_until_s: int | None) -> list[int]:
     """Return instants that stand for the nights before a retraining, ascending, a day apart.
 
-    They cover the judged ``window`` and, with a champion, at most ``EPOCH_DAYS`` of evidence before it, since the training. They
-    are counted from the training, so that retrainings on several days use the same nights.
+    They cover the judged ``window`` and, with a champion, at most ``EPOCH_DAYS`` of evidence before it, since the
+    training. They are counted from the training, so that retrainings on several days use the same nights.
     """
     if trained_until_s is None:
         return window.nights
@@ -69,7 +69,8 @@ def judging_instants(window: JudgedWindow, trained_until_s: int | None) -> list[
 def instants_of_nights(submit_s: np.ndarray, end_s: np.ndarray, nights: Sequence[int], until_s: int) -> list[int]:
     """Return the instants of ``nights``, and of days before the first one, ascending.
 
-    Those days stand for nights, and cover the compared days and the judged window. Without nights, they are before ``until_s``.
+    Those days stand for nights, and cover the compared days and the judged window. Without nights, they are before
+    ``until_s``.
     """
     first_s = nights[0] if nights else until_s
     ended = end_s <= first_s

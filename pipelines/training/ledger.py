@@ -1,7 +1,7 @@
 """The days of a trace: what had ended by each midnight, and the nights that were done.
 
-The ledger has one row per night, and the answers served in them. Accounting arrives day by day: at each midnight it has the jobs
-that have ended.
+The ledger has one row per night, and the answers served in them. Accounting arrives day by day: at each midnight it has
+the jobs that have ended.
 """
 
 from dataclasses import dataclass, field, replace
@@ -75,8 +75,8 @@ def nights_before(lake: Lake, name: str, night: str, table: str = TRACE_NIGHTS) 
 def days_arrived(lake: Lake, name: str, night: str = "", table: str = TRACE_NIGHTS) -> int:
     """Return how many days of what arrives have come in ``night``, or in a run.
 
-    What arrives is a log, or the simulated cluster. Each published night has brought one, and ``night`` brings another: it sees
-    the same day however often it is done. So the ``table`` of nights is the clock, which only moves forward.
+    What arrives is a log, or the simulated cluster. Each published night has brought one, and ``night`` brings another:
+    it sees the same day however often it is done. So the ``table`` of nights is the clock, which only moves forward.
     """
     return len(nights_before(lake, name, night, table)) + bool(night)
 
@@ -204,8 +204,8 @@ def arrived(clean: CleanTrace, to_come: int) -> CleanTrace:
 def accounting_of(clean: CleanTrace, night: str) -> CleanTrace:
     """Return the jobs that had ended when the night of a day (2026-03-01) began.
 
-    It does not matter when the night runs. Without ``night``, return the whole trace. Raises InputError if no job had ended by
-    then, and for a past day of a trace without dates.
+    It does not matter when the night runs. Without ``night``, return the whole trace. Raises InputError if no job had
+    ended by then, and for a past day of a trace without dates.
     """
     if not night:
         return clean

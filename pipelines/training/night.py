@@ -1,7 +1,7 @@
 """Do the stages of the scheduled job ``nightly`` in this process, for replays.
 
-A test compares the tables of both. Readers see no change before a night is published, so a failed night leaves the previous night
-in place.
+A test compares the tables of both. Readers see no change before a night is published, so a failed night leaves the
+previous night in place.
 """
 
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ from sim.settings import Learning
 def night(clean: CleanTrace, label: str, home: Path, *, seed: int = 0, starts: bool = False) -> Night:
     """Do the night ``label`` of a trace, whose accounting is ``clean``, in this process.
 
-    ``home`` holds lake, reports and registry; ``starts`` asks for models of starts, too. On any error, aliases, tables and pages
-    stay those of the previous night, and the error is raised: InputError for bad input, or any other.
+    ``home`` holds lake, reports and registry; ``starts`` asks for models of starts, too. On any error, aliases, tables
+    and pages stay those of the previous night, and the error is raised: InputError for bad input, or any other.
     """
     trace = clean.name
     with alone(home, trace):

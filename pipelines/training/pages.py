@@ -22,8 +22,8 @@ from sim.metrics.verdict import verdict
 def write_pages(work: Work, clean: CleanTrace) -> str:
     """Write and return the report of a trace; for a night, the night's page.
 
-    A run also writes its comparison, as CSV and as a picture. A night also adds its row to the table ``nights``, and writes that as
-    CSV.
+    A run also writes its comparison, as CSV and as a picture. A night also adds its row to the table ``nights``, and
+    writes that as CSV.
     """
     if cutoff_of(work.lake.read_for(clean, "runtime_model")[1]).night:
         return write_night(work, clean).html

@@ -36,10 +36,10 @@ def learn_by_the_date(work: Work, clean: CleanTrace, learning: Learning) -> pd.D
 def keep_learned_policy(work: Work, clean: CleanTrace, end_s: np.ndarray, until_s: int, learning: Learning) -> pd.DataFrame:
     """Learn an order, register it, and write and return the table ``learned_policy``.
 
-    It learns from whole weeks before ``until_s``, and reads only jobs whose ``end_s`` is at most that. A version that the same jobs,
-    settings and rule made before is used again. The table has one row, ``version scheduler relative low high note``. If nothing was
-    learned, ``version`` is empty and ``note`` says why. No alias moves before the run is published
-    (:func:`pipelines.training.work.point_champions`).
+    It learns from whole weeks before ``until_s``, and reads only jobs whose ``end_s`` is at most that. A version that
+    the same jobs, settings and rule made before is used again. The table has one row,
+    ``version scheduler relative low high note``. If nothing was learned, ``version`` is empty and ``note`` says why. No
+    alias moves before the run is published (:func:`pipelines.training.work.point_champions`).
     """
     lake, store = work.lake, work.store
     ended = replace(clean, jobs=clean.jobs[end_s <= until_s].reset_index(drop=True))
@@ -77,8 +77,8 @@ def policy_schedules(
 ) -> list[Schedule]:
     """Simulate the registered policy of the table ``learned_policy``, if there is one.
 
-    It is simulated with requests as predictions and the starvation threshold that it was learned with, on the jobs submitted from
-    ``first_s`` on. As in the other schedules, ``seed`` is recorded and ``replicates`` are shaken.
+    It is simulated with requests as predictions and the starvation threshold that it was learned with, on the jobs
+    submitted from ``first_s`` on. As in the other schedules, ``seed`` is recorded and ``replicates`` are shaken.
     """
     version = lake.read_for(clean, "learned_policy")[1]["version"]
     if not version:

@@ -1,8 +1,8 @@
 """Choose champions in runs and nights, for all kinds of models.
 
-A :class:`Judge` scores candidates on jobs or runs, and trains, registers, loads back and refreshes versions. :func:`promote` decides
-by the rule of ``models.registry.promotion``. Nothing here moves an alias: a :class:`Promotion` names the next champion and
-challenger, and its publication moves the aliases.
+A :class:`Judge` scores candidates on jobs or runs, and trains, registers, loads back and refreshes versions.
+:func:`promote` decides by the rule of ``models.registry.promotion``. Nothing here moves an alias: a :class:`Promotion`
+names the next champion and challenger, and its publication moves the aliases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from models.registry.registration import Candidate, Kind, number_in, rank_candid
 from models.registry.tracking import READS, Tracking, aliases, all_versions, why_of
 
 SIMULATED = "simulated"
-"""Alias of the version that is simulated if the champion cannot be, for example since it has learned from the same jobs."""
+"""Alias of the version that is simulated if the champion cannot be, for example since it has learned from the same
+jobs."""
 MADE_FROM = "made_from"
 """Tag of a version: the fingerprint by :func:`made_from` of its data, settings and rule."""
 RULES = {"runtime": "3", "variability": "1", "policy": "1", "start": "5"}
@@ -44,8 +45,9 @@ class Outdated(Exception):
 class Incumbent(Generic[Method]):
     """The champion before a retraining.
 
-    ``version`` has the alias. It may be a refresh of ``trained_version``, whose training data end at ``trained_until_s`` and
-    whose model is ``method``. ``method`` is None if the champion can be neither judged nor refreshed: ``note`` says why.
+    ``version`` has the alias. It may be a refresh of ``trained_version``, whose training data end at
+    ``trained_until_s`` and whose model is ``method``. ``method`` is None if the champion can be neither judged nor
+    refreshed: ``note`` says why.
     """
 
     version: str
@@ -59,8 +61,8 @@ class Incumbent(Generic[Method]):
 def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], Method]) -> Incumbent[Method] | None:
     """Return the present champion of ``subject``, None if there is none.
 
-    ``read`` returns the model of a version, or raises :class:`Outdated` if the present code cannot use it, or Damaged if it cannot be
-    read. Raises InputError for a version that no run registered, or whose records were edited.
+    ``read`` returns the model of a version, or raises :class:`Outdated` if the present code cannot use it, or Damaged
+    if it cannot be read. Raises InputError for a version that no run registered, or whose records were edited.
     """
     name = kind.registered(subject)
     present = version_at(store, name)
@@ -88,7 +90,8 @@ def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], M
 class CandidateScore:
     """A candidate's score over ``judged`` jobs or runs.
 
-    ``metrics`` and ``tags`` are recorded on its version. ``below`` says why it is too weak for a first champion, "" if it is not.
+    ``metrics`` and ``tags`` are recorded on its version. ``below`` says why it is too weak for a first champion, "" if
+    it is not.
     """
 
     value: float
@@ -114,8 +117,8 @@ class PromotionVerdict:
 class Judge(Protocol):
     """The part of promotion that each kind of model defines.
 
-    ``key`` is a fingerprint of data, settings and rule: with the same key there is nothing new. If the champion has learned from
-    the jobs to simulate, ``instead`` says why version ``{}`` is simulated in its place; else it is "".
+    ``key`` is a fingerprint of data, settings and rule: with the same key there is nothing new. If the champion has
+    learned from the jobs to simulate, ``instead`` says why version ``{}`` is simulated in its place; else it is "".
     """
 
     @property
@@ -147,10 +150,10 @@ class Judge(Protocol):
 class Promotion:
     """The result of :func:`promote`: the next champion and challenger of ``name``, and why.
 
-    Champion and challenger are "" if there is none. ``simulated`` is the version to simulate; if that is not the champion's
-    model, ``instead`` says why. ``versions`` are the numbers of the new versions and of those that serve. ``challenger_method``
-    is the method that was judged, over ``judged`` jobs or runs. ``comparison`` is None for a first champion. With
-    ``nothing_new``, no version was made.
+    Champion and challenger are "" if there is none. ``simulated`` is the version to simulate; if that is not the
+    champion's model, ``instead`` says why. ``versions`` are the numbers of the new versions and of those that serve.
+    ``challenger_method`` is the method that was judged, over ``judged`` jobs or runs. ``comparison`` is None for a
+    first champion. With ``nothing_new``, no version was made.
     """
 
     name: str
@@ -200,10 +203,11 @@ class Promotion:
 def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Promotion:
     """Judge the candidates, register new versions, and choose the versions to serve.
 
-    Without a champion, all candidates are registered, and the best becomes champion; if it is too weak, it is only simulated.
-    With a champion, the best candidate is registered as challenger, and promoted by the rule. A champion that has learned from the
-    jobs to simulate stays; the best candidate is simulated in its place. If champion or challenger has the same ``key``, nothing is
-    done. Raises InputError if a new version does not answer when it is loaded back.
+    Without a champion, all candidates are registered, and the best becomes champion; if it is too weak, it is only
+    simulated. With a champion, the best candidate is registered as challenger, and promoted by the rule. A champion
+    that has learned from the jobs to simulate stays; the best candidate is simulated in its place. If champion or
+    challenger has the same ``key``, nothing is done. Raises InputError if a new version does not answer when it is
+    loaded back.
     """
     name = judge.kind.registered(judge.subject)
     if present is not None and judge.instead:

@@ -1,8 +1,8 @@
 """States of a trace's queue before a date and, for a run, after it, as a table.
 
-Questions are about single jobs, and about the whole queue at chosen moments. Snapshots that a site kept list all waiting jobs, also
-those that never started. A Slurm site's accounting gives the queue at other moments, and its own scheduler runs ahead from all
-moments, as in ``queuecast when``.
+Questions are about single jobs, and about the whole queue at chosen moments. Snapshots that a site kept list all
+waiting jobs, also those that never started. A Slurm site's accounting gives the queue at other moments, and its own
+scheduler runs ahead from all moments, as in ``queuecast when``.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ from sim.starts.questions import PLAN, as_table, ask, from_states, moments, queu
 EVERY_S, DAYS, LATER = 3 * 3_600, 30, 100
 """Seconds between moments, days before the date that have moments, and max number of moments after a run's date."""
 MOST, LONG = 8, 100
-"""Max number of jobs asked about in a queue of up to ``LONG`` waiting jobs. A longer queue has more, at fewer moments."""
+"""Max number of jobs asked about in a queue of up to ``LONG`` waiting jobs. A longer queue has more, at fewer
+moments."""
 
 
 @dataclass(frozen=True)
 class Moments:
     """A record, and snapshots of its queue by Unix second.
 
-    Some are ``kept`` in files, the others made from ``accounting``. ``number`` has canonical numbers by a job's id in the queue.
+    Some are ``kept`` in files, the others made from ``accounting``. ``number`` has canonical numbers by a job's id in
+    the queue.
     """
 
     record: Record
@@ -100,7 +102,8 @@ class Moments:
 def moments_of(clean: CleanTrace, records: Accounting, date: Cutoff) -> Moments | None:
     """Return the moments of a trace before a date and, for a run, after it.
 
-    Return None if the catalogue names neither a Slurm site nor kept queues. Raises InputError if their files cannot be read.
+    Return None if the catalogue names neither a Slurm site nor kept queues. Raises InputError if their files cannot be
+    read.
     """
     entry, site, origin_s = load_catalogue().get(clean.name), None, clean.origin_unix_s or 0
     if entry is None or not (entry.machine or entry.queues):
@@ -140,7 +143,8 @@ _WARM_JOBS = 3_000
 class QueueQuestions(NamedTuple):
     """Questions of a trace, by time.
 
-    ``start_s`` int64 [jobs] are the starts of all its jobs; ``ahead`` is what ran ahead: EASY, Slurm, or the text of a pool with closings.
+    ``start_s`` int64 [jobs] are the starts of all its jobs; ``ahead`` is what ran ahead: EASY, Slurm, or the text of a
+    pool with closings.
     """
 
     questions: Questions
@@ -151,9 +155,9 @@ class QueueQuestions(NamedTuple):
 def keep_states(lake: Lake, clean: CleanTrace, records: Accounting, date: Cutoff, progress: Progress, seed: int = 0) -> str:
     """Write the table ``queue_states`` and return ""; or write nothing and return the reason.
 
-    It has the last ``LEARNED`` questions before the date and, for a run, ``MOST_JUDGED`` later ones. Kept snapshots of the queue
-    add those of :mod:`pipelines.training.queue_states`; a Slurm site has only these. Questions of an earlier version are reused if
-    their moments are before any job that is new since then.
+    It has the last ``LEARNED`` questions before the date and, for a run, ``MOST_JUDGED`` later ones. Kept snapshots of
+    the queue add those of :mod:`pipelines.training.queue_states`; a Slurm site has only these. Questions of an earlier
+    version are reused if their moments are before any job that is new since then.
     """
     why, rows, origin_s = "", rows_by_number(clean.jobs), clean.origin_unix_s or 0
     moments, single, whole = None, _none(), _none()

@@ -14,7 +14,8 @@ SCHEDULERS = ("EASY", "EASY-SJBF", "Harm")
 TODAY = "today"
 """Names the night of this day."""
 PRIOR = "prior"
-"""Predictor in place of requests for schedulers that weigh a distribution, such as Harm: what a request tells without a model."""
+"""Predictor in place of requests for schedulers that weigh a distribution, such as Harm: what a request tells without a
+model."""
 COMPARED = ("requested", "quantile", "clairvoyant")
 CORRECTIONS = ("conditional(when=pass)",)
 """Default: one correction for all learned predictors, so that predictors are compared and not corrections."""

@@ -1,11 +1,13 @@
 """Simulate the registered model as served, beside learners in the simulator.
 
-A run replays the trace under the same schedulers and corrections, and is judged on the jobs submitted from its date on. Before
-the date, learners in the simulator learn. A night replays the last days, with the answers that the champions of those nights served.
+A run replays the trace under the same schedulers and corrections, and is judged on the jobs submitted from its date on.
+Before the date, learners in the simulator learn. A night replays the last days, with the answers that the champions of
+those nights served.
 
-As served, each job is answered from the snapshot of the night before its submission. The version is loaded back from the registry.
-Its learned part stays; its snapshot is made anew each midnight from the jobs that had ended by then. Before the date there was no
-such model: there the request answers, so it begins from the baseline's state, and no job is judged.
+As served, each job is answered from the snapshot of the night before its submission. The version is loaded back from
+the registry. Its learned part stays; its snapshot is made anew each midnight from the jobs that had ended by then.
+Before the date there was no such model: there the request answers, so it begins from the baseline's state, and no job
+is judged.
 """
 
 from collections.abc import Callable, Sequence
@@ -117,8 +119,8 @@ class Simulated:
 def simulate(work: Work, clean: CleanTrace, settings: RunSettings) -> Simulated:
     """Simulate by ``settings`` with the registered model, and keep the schedules.
 
-    Writes ``schedules`` and ``prediction_quality``. ``registry:NAME[@ALIAS]`` may be among the predictors: such a model answers
-    from its own snapshot. Raises InputError for a model that has learned from jobs submitted from the date on.
+    Writes ``schedules`` and ``prediction_quality``. ``registry:NAME[@ALIAS]`` may be among the predictors: such a model
+    answers from its own snapshot. Raises InputError for a model that has learned from jobs submitted from the date on.
     """
     lake, store, name = work.lake, work.store, work.subject
     records = read_features(lake, clean)
@@ -165,7 +167,8 @@ def champion_answers(served: pd.DataFrame, stand_in: str) -> pd.DataFrame:
     """Return the champion's answers as the table of a predictor.
 
     Rows are in the order of ``served``. Jobs without an answer get that of the method ``stand_in``, or their request if
-    ``served`` has no such column. If some jobs have quantiles, jobs without quantiles get their point estimate at every level.
+    ``served`` has no such column. If some jobs have quantiles, jobs without quantiles get their point estimate at every
+    level.
     """
     stand_in = stand_in if stand_in in served else Requested.name
     absent, levels = served[CHAMPION].isna(), quantile_columns(stand_in)
@@ -188,9 +191,9 @@ def campaign(
 ) -> list[Schedule]:
     """Simulate every scheduler with every predictor and correction.
 
-    Corrections apply if jobs can outlive the predictions and the scheduler takes corrections. Other schedulers take ``PRIOR`` in
-    place of requests. Schedules are in the order of ``schedulers``, then predictors, then corrections; ``replicates`` follow each
-    other, shaken by the seeds from ``seed`` on.
+    Corrections apply if jobs can outlive the predictions and the scheduler takes corrections. Other schedulers take
+    ``PRIOR`` in place of requests. Schedules are in the order of ``schedulers``, then predictors, then corrections;
+    ``replicates`` follow each other, shaken by the seeds from ``seed`` on.
     """
     outlived = [predictor for predictor in predictors if not never_outlived(predictor_name(predictor))]
     correcting, one = [name for name in schedulers if takes_correction(name)], ("requested",)

@@ -1,7 +1,8 @@
 """Train, judge and register models of when jobs start, and keep their answers.
 
-A run learns from the questions before its date and answers the later ones, calibrated each midnight. A night judges the answers
-of the previous night's versions. Promotion is by the rule of all models (``models.registry.promotion``), on ranked scores.
+A run learns from the questions before its date and answers the later ones, calibrated each midnight. A night judges the
+answers of the previous night's versions. Promotion is by the rule of all models (``models.registry.promotion``), on
+ranked scores.
 """
 
 from __future__ import annotations
@@ -287,8 +288,8 @@ def _ledger(
 ) -> pd.DataFrame:
     """Return the answers of all nights and since the last one, with their outcomes.
 
-    Questions since the champion's training that are not in the table are answered by the versions that served until tonight. They
-    include jobs that were not in accounting the night before, since they still ran.
+    Questions since the champion's training that are not in the table are answered by the versions that served until
+    tonight. They include jobs that were not in accounting the night before, since they still ran.
     """
     published = lake.published()
     before = published.read("starts", clean.name)[0] if published.has("starts", clean.name) else _no_rows()

@@ -62,10 +62,11 @@ def retrain(
 ) -> Promotion:
     """Train candidates on the features of ``scope``; judge and register them.
 
-    Without a champion, all classifiers are registered and judged by cross-validation in blocks of time; the best becomes champion
-    if its F1 is surely above that of warning of every run. With a champion, it and the candidates are judged on the runs that
-    began after all runs of its training had ended (:func:`models.variability.evaluation.forward`); the best candidate is
-    registered. Raises InputError for a champion of another scope.
+    Without a champion, all classifiers are registered and judged by cross-validation in blocks of time; the best
+    becomes champion if its F1 is surely above that of warning of every run. With a champion, it and the candidates are
+    judged on the runs that began after all runs of its training had ended
+    (:func:`models.variability.evaluation.forward`); the best candidate is registered. Raises InputError for a champion
+    of another scope.
     """
     judge, name = ClassifierJudge(store, table, scope, learning, tags or {}), VARIABILITY.registered(table.system)
     present = incumbent(store, VARIABILITY, table.system, lambda number: load_version(name, number))

@@ -58,8 +58,9 @@ def incumbent(store: Tracking, trace: str) -> Incumbent | None:
 class TraceJudge:
     """Judge of methods by accuracy as served (:class:`pipelines.training.promote.Judge`).
 
-    ``whole`` is the trace; ``clean`` and ``records`` have the jobs that had ended by the date. ``present`` is the champion, and
-    ``ledger`` has the earlier nights with the answers served. ``models`` caches candidates by name and instant of training.
+    ``whole`` is the trace; ``clean`` and ``records`` have the jobs that had ended by the date. ``present`` is the
+    champion, and ``ledger`` has the earlier nights with the answers served. ``models`` caches candidates by name and
+    instant of training.
     """
 
     store: Tracking
@@ -256,7 +257,8 @@ class TraceJudge:
 def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[int, tuple[str, Method]]):
     """Return a function that tells which champion answered which jobs after a night.
 
-    The incumbent answered jobs submitted after its training, the champion of the night (``before``, by instant) the others.
+    The incumbent answered jobs submitted after its training, the champion of the night (``before``, by instant) the
+    others.
     """
 
     def answered(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
@@ -289,8 +291,9 @@ def refreshed(
 ) -> Candidate:
     """Register the model of version ``number`` with the present histories.
 
-    ``method`` is that model. ``tags`` and ``metrics`` are for the new version. Records of training and promotion stay, and those
-    of judgement if ``judged`` is None. Raises InputError if the version does not answer when it is loaded back.
+    ``method`` is that model. ``tags`` and ``metrics`` are for the new version. Records of training and promotion stay,
+    and those of judgement if ``judged`` is None. Raises InputError if the version does not answer when it is loaded
+    back.
     """
     version = store.client.get_model_version(f"runtime-{clean.name}", number)
     before, run = dict(version.tags), run_of(store, version)

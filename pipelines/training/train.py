@@ -1,8 +1,8 @@
 """Train candidates up to a date, judge and register them; name the versions to serve.
 
-Candidates are trained and chosen only by jobs that had ended by the date, so the simulated jobs can judge the choice. Consumers
-get the chosen model with the present histories. ``pipelines.training.promote`` has the rules for champions. A night also notes
-its decisions and the drift of its inputs.
+Candidates are trained and chosen only by jobs that had ended by the date, so the simulated jobs can judge the choice.
+Consumers get the chosen model with the present histories. ``pipelines.training.promote`` has the rules for champions. A
+night also notes its decisions and the drift of its inputs.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,8 @@ def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) ->
 def _row(judging: TraceJudge, result: Promotion, method: str, drifted: Sequence[str]) -> dict[str, Any]:
     """Return the night's row of ``nights``.
 
-    Values are JSON's. Accuracies are mean shares over the judged window; evidence is of all jobs since the champion's training.
+    Values are JSON's. Accuracies are mean shares over the judged window; evidence is of all jobs since the champion's
+    training.
     """
     clean, rival, compared = judging.clean, judging.rival, result.comparison
     row: dict[str, Any] = {
@@ -107,8 +108,8 @@ def _notes(judging: TraceJudge, ledger: Ledger) -> list[str]:
 def _accuracies(window: pd.DataFrame) -> dict[str, float]:
     """Return the mean accuracy in the window of every column of predictions.
 
-    All are over the same jobs: those that a champion answered, if there are at least ``FEWEST_JOBS`` of them. Otherwise they are
-    over all jobs, and the champion's is NaN.
+    All are over the same jobs: those that a champion answered, if there are at least ``FEWEST_JOBS`` of them. Otherwise
+    they are over all jobs, and the champion's is NaN.
     """
     answered = window[window["champion"].notna()]
     enough = len(answered) >= FEWEST_JOBS
@@ -126,10 +127,10 @@ def train(
 ) -> Promotion:
     """Train, judge and register candidates, and name the versions to serve; no alias moves.
 
-    They learn up to the date of the work's night, or ``until`` (:func:`pipelines.training.work.choose_cutoff`, also for ``warm_up_weeks``).
-    Writes ``runtime_model``, with metadata for the later stages, and in a night ``served``. Registers nothing if jobs and rule are
-    unchanged. Raises InputError for a version that does not answer when it
-    is loaded back, and for accounting that ends before the last night's.
+    They learn up to the date of the work's night, or ``until`` (:func:`pipelines.training.work.choose_cutoff`, also for
+    ``warm_up_weeks``). Writes ``runtime_model``, with metadata for the later stages, and in a night ``served``.
+    Registers nothing if jobs and rule are unchanged. Raises InputError for a version that does not answer when it is
+    loaded back, and for accounting that ends before the last night's.
     """
     lake, store = work.lake, work.store
     records = read_features(lake, clean)

@@ -1,8 +1,8 @@
 """Both registered predictors in one simulation: trials on the simulated cluster.
 
 A trial is an afternoon of the cluster's own users, after the last day of its accounting. Runtimes are predicted by
-``runtime-simulated`` as its champion serves them, from its snapshot; variation by ``variability-simulated``. Trials have seeds of
-their own, on which nothing was chosen. Everything is simulated but the models.
+``runtime-simulated`` as its champion serves them, from its snapshot; variation by ``variability-simulated``. Trials
+have seeds of their own, on which nothing was chosen. Everything is simulated but the models.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ POLICIES = (
     policy("EASY-SJBF", "clairvoyant"),
     policy("EASY+RUSH(model=oracle)"),
 )
-"""By requests, with runtimes, with variability, with both; last are bounds: undisturbed runtimes, and an oracle of variation."""
+"""By requests, with runtimes, with variability, with both; last are bounds: undisturbed runtimes, and an oracle of
+variation."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ class TrialPlan:
 def published_models(plan: TrialPlan, place: Path, store: Tracking) -> tuple[TablePredictor, Registered]:
     """Return the published models that the plan's policies ask.
 
-    Without a champion of variability it is the best classifier. ``place`` is the home directory. Raises InputError if a model is
-    missing.
+    Without a champion of variability it is the best classifier. ``place`` is the home directory. Raises InputError if a
+    model is missing.
     """
     name = VARIABILITY.registered(SIMULATED)
     named = Lake(place / "lake").models(name)
@@ -117,8 +118,8 @@ def check_accounting(lake: Lake) -> None:
 def served(plan: TrialPlan, place: Path, store: Tracking) -> TablePredictor:
     """Return the published champion of runtimes, asked once about the jobs of all trials.
 
-    They are submitted on the first day after the accounting that its snapshot was made from, and what happens in a trial it does
-    not see.
+    They are submitted on the first day after the accounting that its snapshot was made from, and what happens in a
+    trial it does not see.
     """
     lake = Lake(place / "lake")
     check_accounting(lake)

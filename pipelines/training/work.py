@@ -1,8 +1,8 @@
 """The work of a run or night: its date, where it reads and writes, and its publication.
 
-The date sets the jobs to learn from, simulate and judge. Models learn from jobs that had ended by it. A run has a date inside its
-trace; it simulates later submissions, and judges the registered model by them. A night has the end of its accounting; it simulates
-the last days again with the answers served.
+The date sets the jobs to learn from, simulate and judge. Models learn from jobs that had ended by it. A run has a date
+inside its trace; it simulates later submissions, and judges the registered model by them. A night has the end of its
+accounting; it simulates the last days again with the answers served.
 """
 
 import sys
@@ -36,9 +36,9 @@ COMPARED_DAYS = 30
 class Cutoff:
     """The times by which a run or night of ``subject`` learns, simulates and judges.
 
-    It learns from jobs that had ended by ``until_s``, and judges jobs submitted from ``simulate_from_s`` on, both in seconds from
-    the trace's origin. ``note`` says why these are not the default, else it is empty. ``night`` is the day of a night, or "" for
-    a run. A run replays jobs submitted from ``replay_from_s`` on.
+    It learns from jobs that had ended by ``until_s``, and judges jobs submitted from ``simulate_from_s`` on, both in
+    seconds from the trace's origin. ``note`` says why these are not the default, else it is empty. ``night`` is the day
+    of a night, or "" for a run. A run replays jobs submitted from ``replay_from_s`` on.
     """
 
     subject: str
@@ -232,8 +232,8 @@ class Work:
     def publish(self, accepted: Callable[[str], bool] | None = None) -> Published:
         """Publish what this run or night, or all ``accepted`` makers, have made.
 
-        The champions of learned orders and of models of starts then follow what was published. The caller must hold the lock of
-        the subject.
+        The champions of learned orders and of models of starts then follow what was published. The caller must hold the
+        lock of the subject.
         """
         published = publish(self.lake, self.subject, self.made_by, self.store, accepted)
         if self.subject.startswith("runtime-"):

@@ -1,8 +1,9 @@
 """A campaign: all combinations of policies and seeds, on every window of a workload.
 
-Combinations are of schedulers, predictors, corrections, semantics, starvation thresholds and seeds. Points are small values that
-name their settings (:mod:`sim.campaigns.points`), and any ``map`` may compute them in groups, in any order: threads that share
-the trace (the kernel holds no lock), one process, or a cluster. Results are one tidy table in the order of the points.
+Combinations are of schedulers, predictors, corrections, semantics, starvation thresholds and seeds. Points are small
+values that name their settings (:mod:`sim.campaigns.points`), and any ``map`` may compute them in groups, in any order:
+threads that share the trace (the kernel holds no lock), one process, or a cluster. Results are one tidy table in the
+order of the points.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ from sim.settings import Campaign
 from sim.simulation import ReplayInput, as_replay, check_scaled, processors
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
-"""A predictor of a campaign: a name, a table for the whole trace, a compiled one, or a factory (class) of a Python predictor."""
+"""A predictor of a campaign: a name, a table for the whole trace, a compiled one, or a factory (class) of a Python
+predictor."""
 Progress: TypeAlias = Callable[[int, int], None]
 _R = TypeVar("_R")
 
@@ -59,8 +61,8 @@ _R = TypeVar("_R")
 def policies(campaign: Campaign) -> list[Policy]:
     """Return every combination, in the order of the campaign's choices.
 
-    ``requested`` is one number and ``prior`` a distribution of the same requests. If both are chosen, ``Harm`` uses only
-    ``prior`` and all other schedulers only ``requested``, because elsewhere the two are equal.
+    ``requested`` is one number and ``prior`` a distribution of the same requests. If both are chosen, ``Harm`` uses
+    only ``prior`` and all other schedulers only ``requested``, because elsewhere the two are equal.
     """
     both = {"requested", "prior"} <= set(map(predictor_name, campaign.predictors))
     fixed = campaign.submissions._replace(shake_s=campaign.shake_s)

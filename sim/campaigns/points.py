@@ -1,7 +1,7 @@
 """Points of a campaign: each one simulation, simulated and measured in groups.
 
-A short simulation takes a tenth of a millisecond, less than the calls around it. So the data that points of one window share are
-made once, and the metrics of a group are computed together, as arrays [points, jobs].
+A short simulation takes a tenth of a millisecond, less than the calls around it. So the data that points of one window
+share are made once, and the metrics of a group are computed together, as arrays [points, jobs].
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class TraceTable:
 class Setting:
     """The shared settings of a campaign's points.
 
-    Windows and replays are by number, predictors by name. They can be sent to other processes. ``moves_s`` [jobs of the whole
-    trace] is by seed, if the campaign shakes. ``deciders`` make the decider for a scheduler of that name.
+    Windows and replays are by number, predictors by name. They can be sent to other processes. ``moves_s`` [jobs of the
+    whole trace] is by seed, if the campaign shakes. ``deciders`` make the decider for a scheduler of that name.
     """
 
     windows: Mapping[int, Window]

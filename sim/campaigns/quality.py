@@ -1,7 +1,8 @@
 """Quality of the predictions of simulated schedules, judged by runtimes.
 
-The simulation makes this walk-forward: a predictor answers only from jobs that had ended by then in the same schedule. Experience
-is counted there too. Intervals are over weeks of submission, differences to the baseline are paired (:mod:`features.statistics`).
+The simulation makes this walk-forward: a predictor answers only from jobs that had ended by then in the same schedule.
+Experience is counted there too. Intervals are over weeks of submission, differences to the baseline are paired
+(:mod:`features.statistics`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from sim.settings import BASELINES
 
 MONTH_S = 30 * DAY_S
 GROUPS = ("all", "experience", "month", "level")
-"""Groupings in ``Quality.measures``: all jobs, the user's stage of experience, 30 days of the trace; and levels of quantiles."""
+"""Groupings in ``Quality.measures``: all jobs, the user's stage of experience, 30 days of the trace; and levels of
+quantiles."""
 STAGES = dict(zip(EXPERIENCE, ("first jobs", f"1-{OKCM_THRESHOLD} completed", f"over {OKCM_THRESHOLD}"), strict=True))
 """The stages of experience in words."""
 UNKNOWN = "unknown user"
@@ -44,11 +46,12 @@ class JudgedJobs(NamedTuple):
 class Quality:
     """Quality of the predictions of some schedules of one trace.
 
-    Over ``jobs`` jobs submitted in ``weeks`` weeks. ``measures`` is tidy: ``predictor by group begin measure jobs
-    weeks value low high difference difference_low difference_high note``; ``by`` is one of :data:`GROUPS`, ``begin`` where a month
-    begins, in seconds from the first submission. ``difference`` is that to ``baseline`` over the jobs that are in this group in the
-    simulations of both: for other jobs one of the two knew more. Months have no intervals. A predictor that answers with quantiles
-    has a row by ``level``, which is also ``begin``: ``at_most``, the share of jobs that ran at most as long as its quantile.
+    Over ``jobs`` jobs submitted in ``weeks`` weeks. ``measures`` is tidy:
+    ``predictor by group begin measure jobs weeks value low high difference difference_low difference_high note``;
+    ``by`` is one of :data:`GROUPS`, ``begin`` where a month begins, in seconds from the first submission.
+    ``difference`` is that to ``baseline`` over the jobs that are in this group in the simulations of both: for other
+    jobs one of the two knew more. Months have no intervals. A predictor that answers with quantiles has a row by
+    ``level``, which is also ``begin``: ``at_most``, the share of jobs that ran at most as long as its quantile.
     """
 
     baseline: str
@@ -79,9 +82,9 @@ def judge(
 ) -> Quality:
     """Judge the predictions of ``schedules``, simulated from ``jobs``, one per predictor.
 
-    ``jobs`` is the canonical table, ``baseline`` the predictor compared with (:data:`BASELINES`, else the first), ``levels`` those
-    of the quantiles and their losses, ``leave_out`` bool [jobs] the jobs not to be judged. Raises InputError for an unknown
-    level or baseline, two schedules of one predictor, and if there is nothing to judge.
+    ``jobs`` is the canonical table, ``baseline`` the predictor compared with (:data:`BASELINES`, else the first),
+    ``levels`` those of the quantiles and their losses, ``leave_out`` bool [jobs] the jobs not to be judged. Raises
+    InputError for an unknown level or baseline, two schedules of one predictor, and if there is nothing to judge.
     """
     names = [schedule.predictor for schedule in schedules]
     base = schedules[names.index(baseline_of(names, baseline))]

@@ -1,15 +1,15 @@
 """The result of a campaign: its simulations, compared over windows and pooled over traces.
 
-Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Intervals leave out whole
-windows, the same of a policy and its baseline. Seeds are replicates: each is compared with the baseline's of the same seed, and
-their variance is in the interval (:func:`features.statistics.interval_of_change`).
+Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Intervals leave out
+whole windows, the same of a policy and its baseline. Seeds are replicates: each is compared with the baseline's of the
+same seed, and their variance is in the interval (:func:`features.statistics.interval_of_change`).
 
-Traces are a random sample: the change on a trace is drawn around a mean, which is estimated. Each counts the same, as windows do.
-So the pooled ratio is that of geometric means, and its interval is Student's t of the traces' logarithms, whose spread contains
-the variance between and within traces, known or not. That is the random-effects model with the interval of Hartung & Knapp
-(Statistics in Medicine 20, 2001) under equal weights; unequal variances only make it too wide (Ibragimov & Müller, Journal of
-Business & Economic Statistics 28(4), 2010). Weights by the traces' variances, which few windows hardly determine, cover less
-often (docs/studies/intervals.md).
+Traces are a random sample: the change on a trace is drawn around a mean, which is estimated. Each counts the same, as
+windows do. So the pooled ratio is that of geometric means, and its interval is Student's t of the traces' logarithms,
+whose spread contains the variance between and within traces, known or not. That is the random-effects model with the
+interval of Hartung & Knapp (Statistics in Medicine 20, 2001) under equal weights; unequal variances only make it too
+wide (Ibragimov & Müller, Journal of Business & Economic Statistics 28(4), 2010). Weights by the traces' variances,
+which few windows hardly determine, cover less often (docs/studies/intervals.md).
 """
 
 from __future__ import annotations
@@ -56,14 +56,15 @@ def over_windows(
 ) -> pd.DataFrame:
     """Return one row per setting, policy and metric, with means over windows.
 
-    Columns: ``SETTING POLICY metric windows replicates value relative low high coverage p rank tied note sure``. ``table`` comes
-    from :func:`sim.campaigns.campaign.run_campaign`. ``value`` is the plain mean of the windows' values (each averaged over its
-    seeds, the ``replicates``), ``relative`` that mean over the baseline's of the same setting and seeds, minus 1, ``low`` and
-    ``high`` its interval at ``CONFIDENCE``, which contains chaos if replicates differ. ``rank`` is 1 for the best value of the
-    setting, equal for equal values, and ``tied`` counts the other policies with the same value. ``baseline`` is a (scheduler,
-    predictor), by default the table's first. ``relative`` is null if the baseline's value is 0. The interval is null as well with
-    fewer than 5 windows and no replicates; with replicates it is then over these alone. ``note`` gives the reason, or says that
-    the interval is rough. ``sure`` is by :func:`sim.metrics.verdict.sure_changes`. Raises InputError for a missing baseline, an unknown metric, or if a
+    Columns: ``SETTING POLICY metric windows replicates value relative low high coverage p rank tied note sure``.
+    ``table`` comes from :func:`sim.campaigns.campaign.run_campaign`. ``value`` is the plain mean of the windows' values
+    (each averaged over its seeds, the ``replicates``), ``relative`` that mean over the baseline's of the same setting
+    and seeds, minus 1, ``low`` and ``high`` its interval at ``CONFIDENCE``, which contains chaos if replicates differ.
+    ``rank`` is 1 for the best value of the setting, equal for equal values, and ``tied`` counts the other policies with
+    the same value. ``baseline`` is a (scheduler, predictor), by default the table's first. ``relative`` is null if the
+    baseline's value is 0. The interval is null as well with fewer than 5 windows and no replicates; with replicates it
+    is then over these alone. ``note`` gives the reason, or says that the interval is rough. ``sure`` is by
+    :func:`sim.metrics.verdict.sure_changes`. Raises InputError for a missing baseline, an unknown metric, or if a
     policy lacks a window or seed that another has.
     """
     unknown = [metric for metric in metrics if metric not in table]
@@ -158,12 +159,12 @@ FEWEST_TRACES = 3
 def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
     """Pool the traces of ``summary``: one row per setting, policy and metric.
 
-    ``summary`` comes from :func:`sim.campaigns.results.over_windows`. ``named`` maps each of its
-    traces to the name of the suite, with its load: the ``trace`` of the pooled rows. Columns are the summary's, without ``tied``,
-    and ``traces``. ``value`` is the geometric mean over traces and ``relative`` that of their ratios, minus 1; ``windows``
-    is the min over traces. ``rank`` is the mean rank; ties share the mean of their places.
-    ``traces``, and so ``replicates``, counts traces with a ratio above 0; only these are in ``relative``. ``note`` tells of other
-    traces, and of fewer than ``FEWEST_TRACES``, which have no interval. ``sure`` as in the summary, among all pooled rows.
+    ``summary`` comes from :func:`sim.campaigns.results.over_windows`. ``named`` maps each of its traces to the name of
+    the suite, with its load: the ``trace`` of the pooled rows. Columns are the summary's, without ``tied``, and
+    ``traces``. ``value`` is the geometric mean over traces and ``relative`` that of their ratios, minus 1; ``windows``
+    is the min over traces. ``rank`` is the mean rank; ties share the mean of their places. ``traces``, and so
+    ``replicates``, counts traces with a ratio above 0; only these are in ``relative``. ``note`` tells of other traces,
+    and of fewer than ``FEWEST_TRACES``, which have no interval. ``sure`` as in the summary, among all pooled rows.
     """
     rows: list[dict[str, Any]] = []
     groups = summary.assign(trace=summary["trace"].map(named)).groupby([*SETTING, "metric"], sort=False, dropna=False)
@@ -218,7 +219,8 @@ class Results(pd.DataFrame):
     def of(cls, rows: pd.DataFrame, windows: str, suite: Mapping[str, str] | None = None) -> Results:
         """Return ``rows`` of simulations with their comparison.
 
-        ``windows`` is the split. ``suite`` has by trace the name under which it is pooled; without one, none are pooled.
+        ``windows`` is the split. ``suite`` has by trace the name under which it is pooled; without one, none are
+        pooled.
         """
         results = cls(rows)
         results.summary = over_windows(results)

@@ -1,8 +1,8 @@
 """Windows of a workload, each simulated separately: weeks or months.
 
 They begin at the first submission, as in Legrand, Trystram & Zrigui 2018 ("Adapting batch scheduling to workload
-characteristics"). By their rules the first window, a test period of the machine, is left out, and so is a job whose recorded
-start and end lie in different windows. A month is 30 days here; the paper does not define it.
+characteristics"). By their rules the first window, a test period of the machine, is left out, and so is a job whose
+recorded start and end lie in different windows. A month is 30 days here; the paper does not define it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MOST = 1_000_000
 class Window:
     """Jobs submitted in ``begin_s <= t < end_s``, seconds from the trace's origin.
 
-    Window 0 begins at the first submission. ``jobs`` is a canonical table that :func:`sim.simulate` takes unchanged; its row i is
-    row ``rows[i]`` of the whole trace.
+    Window 0 begins at the first submission. ``jobs`` is a canonical table that :func:`sim.simulate` takes unchanged;
+    its row i is row ``rows[i]`` of the whole trace.
     """
 
     number: int
@@ -44,7 +44,8 @@ class Window:
 class Windows:
     """A split of a jobs table; ``dropped``, ``job_id rule``, has a row per job in no window.
 
-    ``basis`` says which times the drop rule used; ``empty`` numbers the windows, up to the last submission, that hold no jobs.
+    ``basis`` says which times the drop rule used; ``empty`` numbers the windows, up to the last submission, that hold
+    no jobs.
     """
 
     split: str
@@ -63,10 +64,10 @@ class Windows:
 def split_windows(jobs: pd.DataFrame, split: str, *, skip_first: bool = True, drop: str = CROSSING) -> Windows:
     """Split a cleaned jobs table by submission into weeks or months, or leave it ``whole``.
 
-    ``split`` is ``weeks`` (7 days), ``months`` (30 days) or ``whole``; jobs are in order of submission. ``skip_first`` leaves
-    window 0 out. ``drop="crossing"`` leaves out jobs whose recorded start and end lie in different windows (an end in the second
-    at which the next window begins lies in that one); without a recorded start the submission is used. ``none`` keeps them.
-    Raises InputError for an unknown name, and if no window is left.
+    ``split`` is ``weeks`` (7 days), ``months`` (30 days) or ``whole``; jobs are in order of submission. ``skip_first``
+    leaves window 0 out. ``drop="crossing"`` leaves out jobs whose recorded start and end lie in different windows (an
+    end in the second at which the next window begins lies in that one); without a recorded start the submission is
+    used. ``none`` keeps them. Raises InputError for an unknown name, and if no window is left.
     """
     if split not in LENGTHS_S:
         raise InputError(f"unknown windows {split!r}; known: {', '.join(LENGTHS_S)}")

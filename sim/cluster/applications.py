@@ -36,8 +36,8 @@ class Behaviour(NamedTuple):
 class Application:
     """An application on ``NODES`` nodes: runtime, shares, use of links and file system.
 
-    ``burst`` is GB/s of a node while it communicates, ``read`` and ``write`` while it does I/O. ``type`` is the one-hot label
-    that the site gives it, ``noise`` the relative standard deviation of its runtime on an undisturbed machine.
+    ``burst`` is GB/s of a node while it communicates, ``read`` and ``write`` while it does I/O. ``type`` is the one-hot
+    label that the site gives it, ``noise`` the relative standard deviation of its runtime on an undisturbed machine.
     """
 
     name: str
@@ -54,8 +54,9 @@ class Application:
     def on(self, nodes: int, scaling: str = "weak") -> Behaviour:
         """Return the behaviour on ``nodes`` nodes.
 
-        Weak scaling keeps the work of a node and communicates longer, by a tenth each doubling; strong scaling keeps the total
-        work, so that computation and I/O shrink with the nodes and communication, surface to volume, with their power of 2/3.
+        Weak scaling keeps the work of a node and communicates longer, by a tenth each doubling; strong scaling keeps
+        the total work, so that computation and I/O shrink with the nodes and communication, surface to volume, with
+        their power of 2/3.
         """
         compute = 1.0 - self.network - self.io
         if scaling == "weak":

@@ -1,9 +1,9 @@
 """The initial arrays of a simulated cluster: nodes, applications and sensors.
 
-The 90 counters of Nichols et al.'s samplers are mixtures of events at a simulated node. ``sysclassib`` reads the node's own port,
-``opa_info`` its switch, whose uplinks it shares with its neighbours, ``lustre2_client`` its file system client. Units: GB into
-words of 4 bytes, packets of 8 KiB, ticks of a port's clock of about 1 ns held up, operations. Error counters count rare errors
-that are independent of load.
+The 90 counters of Nichols et al.'s samplers are mixtures of events at a simulated node. ``sysclassib`` reads the node's
+own port, ``opa_info`` its switch, whose uplinks it shares with its neighbours, ``lustre2_client`` its file system
+client. Units: GB into words of 4 bytes, packets of 8 KiB, ticks of a port's clock of about 1 ns held up, operations.
+Error counters count rare errors that are independent of load.
 """
 
 from __future__ import annotations
@@ -228,7 +228,8 @@ LONGEST_S = 1000 * DAY_S
 def horizon_s(cluster: SimulatedCluster, arrays: object, work: np.ndarray) -> int:
     """Return the seconds after which the background repeats.
 
-    It is the last submission, three times the jobs' min time and a day. InputError beyond ``LONGEST_S``: memory grows with it.
+    It is the last submission, three times the jobs' min time and a day. InputError beyond ``LONGEST_S``: memory grows
+    with it.
     """
     submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
     horizon = int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + DAY_S
@@ -238,7 +239,8 @@ def horizon_s(cluster: SimulatedCluster, arrays: object, work: np.ndarray) -> in
 
 
 def _noise(cluster: SimulatedCluster, slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the slot of each node, the nodes of each slot in each leaf, and those of each slot: the noise job has slot 0."""
+    """Return the slot of each node, the nodes of each slot in each leaf, and those of each slot: the noise job has slot
+    0."""
     leaves, per_leaf = cluster.leaves, cluster.nodes_per_leaf
     owner, spread, held = np.full(cluster.nodes, -1), np.zeros((slots, leaves)), np.zeros(slots, np.int64)
     if cluster.noise_nodes:

@@ -1,15 +1,16 @@
 """Contention: running jobs slow each other down on shared links and the file system.
 
-Jobs offer load: an all-to-all among a job's nodes sends the data for nodes under other leaf switches through a leaf's uplinks;
-I/O goes to the one file system. At an offered load of l times the capacity, time spent there is stretched by 1 + g l^p, the form
-in which traffic engineering has written congestion since the Bureau of Public Roads (1964). A job's slowest leaf delays all its
-nodes, which wait for each other. There is no slowdown outside communication and I/O. With w and i their shares of its time, a job
-is slowed down by 1 + w (S_net - 1) + i (S_io - 1), which changes whenever anything starts, ends or varies.
+Jobs offer load: an all-to-all among a job's nodes sends the data for nodes under other leaf switches through a leaf's
+uplinks; I/O goes to the one file system. At an offered load of l times the capacity, time spent there is stretched by 1
++ g l^p, the form in which traffic engineering has written congestion since the Bureau of Public Roads (1964). A job's
+slowest leaf delays all its nodes, which wait for each other. There is no slowdown outside communication and I/O. With w
+and i their shares of its time, a job is slowed down by 1 + w (S_net - 1) + i (S_io - 1), which changes whenever
+anything starts, ends or varies.
 
-A job gets some of the free nodes. ``first-fit`` takes the free nodes of lowest number, under any leaf switch. ``best-fit`` keeps a
-job under few leaf switches, as schedulers that know a tree do (Slurm's topology/tree): it takes the leaf with the fewest free
-nodes that are enough, or if none has enough the one with the most, and goes on with the rest. Ties go to the leaf of lowest
-number, and under a leaf to the nodes of lowest number.
+A job gets some of the free nodes. ``first-fit`` takes the free nodes of lowest number, under any leaf switch.
+``best-fit`` keeps a job under few leaf switches, as schedulers that know a tree do (Slurm's topology/tree): it takes
+the leaf with the fewest free nodes that are enough, or if none has enough the one with the most, and goes on with the
+rest. Ties go to the leaf of lowest number, and under a leaf to the nodes of lowest number.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Control runs and trials on a simulated cluster, after Nichols et al. (RUSH).
 
-A run varied if its z is above 1.5. Mean and sigma are those of control runs of the same application on as many nodes, with the
-same scaling, on the same cluster. Control runs are of another time, under a continuous load of ``LOAD``, and in no trial.
+A run varied if its z is above 1.5. Mean and sigma are those of control runs of the same application on as many nodes,
+with the same scaling, on the same cluster. Control runs are of another time, under a continuous load of ``LOAD``, and
+in no trial.
 
-A trial's seed decides its submissions, the background and each run's own noise. Trials lie weeks apart, so that they are the
-blocks of :func:`sim.metrics.comparison.compare`, which leaves out the same trial of both policies.
+A trial's seed decides its submissions, the background and each run's own noise. Trials lie weeks apart, so that they
+are the blocks of :func:`sim.metrics.comparison.compare`, which leaves out the same trial of both policies.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def control_runs(
 ) -> ClusterRun:
     """Simulate ``days`` days of continuous load under EASY; return control runs.
 
-    ``per_application`` runs of every application are chosen at random, or all if None. Only they are in the returned ``runs`` and, with
-    ``features``, in ``own`` and ``all``, in the same order.
+    ``per_application`` runs of every application are chosen at random, or all if None. Only they are in the returned
+    ``runs`` and, with ``features``, in ``own`` and ``all``, in the same order.
     """
     jobs = continuous(days, seed, procs=cluster.procs, load=LOAD, applications=applications, nodes=nodes)
     random = np.random.default_rng([seed, 3])
@@ -164,8 +165,8 @@ _ORACLE = "model=oracle"
 def as_schedules(runs: pd.DataFrame, procs: int, trace: str) -> list[Schedule]:
     """Return one schedule of all trials of each policy.
 
-    ``runs`` come from :func:`sim.cluster.experiments.trials`. Users are left out: all trials are of the same ones, so an interval
-    is about other days and not about other users.
+    ``runs`` come from :func:`sim.cluster.experiments.trials`. Users are left out: all trials are of the same ones, so
+    an interval is about other days and not about other users.
     """
     jobs = runs.rename(columns={"nodes": "procs", "work_s": "undisturbed_s"}).assign(
         runtime_s=runs["end_s"] - runs["start_s"], user=pd.Series(pd.NA, index=runs.index, dtype="category")
@@ -192,9 +193,10 @@ def of_trials(schedule: Schedule) -> dict[str, Ratio]:
 def compare_trials(schedules: Sequence[Schedule], beside: Mapping[Key, Sequence[Key]]) -> pd.DataFrame:
     """Compare schedules of trials with the first, and some with others.
 
-    ``beside`` names policies, and others that each is compared with. Columns are those of :func:`sim.metrics.comparison.compare`,
-    and ``compared_with``, the label of the baseline. A trial is a replicate, and no week. ``sure`` is corrected, for each metric,
-    over all policies that are compared with the first but bounds, and over all comparisons of ``beside``.
+    ``beside`` names policies, and others that each is compared with. Columns are those of
+    :func:`sim.metrics.comparison.compare`, and ``compared_with``, the label of the baseline. A trial is a replicate,
+    and no week. ``sure`` is corrected, for each metric, over all policies that are compared with the first but bounds,
+    and over all comparisons of ``beside``.
     """
     by_key = {tuple(getattr(schedule, name) for name in NAMES): schedule for schedule in schedules}
     tables = [_compared(schedules, schedules[0])]

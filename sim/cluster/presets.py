@@ -3,15 +3,17 @@
 ``congested`` resembles figure 1 of Nichols et al.: within two months of two to three runs a day, several of the seven
 applications took over twice their min runtime, some up to 14 times. Its largest runs take 4 to 5 times the min.
 
-A figure of runtimes does not show how long disturbances last and where they act; this is assumed. In ``congested`` the cluster is
-one pod of a fat tree, as in the paper's experiments, so no outside job uses its switches. The network is disturbed by the noise
-job, which is always a little busy and very busy for about ten minutes an hour, and by the jobs themselves. The file system is
-shared with the rest of the machine, which loads it by a quarter and, twice a day for twenty minutes, by far more. The noise job,
-whose place is not stated, holds eight nodes under each of four leaf switches. Effective uplinks are 40 % of their nominal
-bandwidth, what static routing leaves of it (Hoefler, Schneider & Lumsdaine 2008).
+A figure of runtimes does not show how long disturbances last and where they act; this is assumed. In ``congested`` the
+cluster is one pod of a fat tree, as in the paper's experiments, so no outside job uses its switches. The network is
+disturbed by the noise job, which is always a little busy and very busy for about ten minutes an hour, and by the jobs
+themselves. The file system is shared with the rest of the machine, which loads it by a quarter and, twice a day for
+twenty minutes, by far more. The noise job, whose place is not stated, holds eight nodes under each of four leaf
+switches. Effective uplinks are 40 % of their nominal bandwidth, what static routing leaves of it (Hoefler, Schneider &
+Lumsdaine 2008).
 
-Each background, the noise job's too, is a wandering level (an Ornstein-Uhlenbeck process of its logarithm) with bursts on top,
-which come after exponential pauses, have lognormal lengths and lognormal heights. The simulated jobs do not influence it.
+Each background, the noise job's too, is a wandering level (an Ornstein-Uhlenbeck process of its logarithm) with bursts
+on top, which come after exponential pauses, have lognormal lengths and lognormal heights. The simulated jobs do not
+influence it.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ class Level:
     """Parameters of one background level.
 
     ``level`` is the median in shares of capacity, ``spread`` the standard deviation of its logarithm, ``memory_s`` its
-    correlation time. Bursts: ``pause_s`` is the mean time between them (0: none), ``lasting_s`` and ``lasting_spread`` median and
-    logarithmic deviation of their length, ``height`` and ``height_spread`` those of what they add. ``most`` is the max sum.
+    correlation time. Bursts: ``pause_s`` is the mean time between them (0: none), ``lasting_s`` and ``lasting_spread``
+    median and logarithmic deviation of their length, ``height`` and ``height_spread`` those of what they add. ``most``
+    is the max sum.
     """
 
     level: float = 0.0
@@ -85,11 +88,12 @@ PLACEMENTS = ("first-fit", "best-fit")
 class SimulatedCluster:
     """Size, bandwidths, disturbances and sensors of a simulated cluster.
 
-    Bandwidths are effective GB/s: of a leaf's uplinks, of the core, of the file system; ``network_gain``, ``storage_gain`` and
-    ``power`` are those of :mod:`sim.cluster.contention`. The noise job holds ``noise_share`` of the nodes, spread over
-    ``noise_leaves`` leaf switches, and sends up to ``noise_traffic`` GB/s a node. ``own_noise`` multiplies the applications' own
-    noise. Sensors are read every ``interval_s``, with ``sensor_noise`` relative to the value, and can be read ``lag_s`` later;
-    the background changes every ``tick_s``. ``placement`` is one of :data:`PLACEMENTS`.
+    Bandwidths are effective GB/s: of a leaf's uplinks, of the core, of the file system; ``network_gain``,
+    ``storage_gain`` and ``power`` are those of :mod:`sim.cluster.contention`. The noise job holds ``noise_share`` of
+    the nodes, spread over ``noise_leaves`` leaf switches, and sends up to ``noise_traffic`` GB/s a node. ``own_noise``
+    multiplies the applications' own noise. Sensors are read every ``interval_s``, with ``sensor_noise`` relative to the
+    value, and can be read ``lag_s`` later; the background changes every ``tick_s``. ``placement`` is one of
+    :data:`PLACEMENTS`.
     """
 
     name: str = "custom"

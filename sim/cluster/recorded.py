@@ -1,8 +1,9 @@
 """What a site records of a simulated cluster, as tables and arrays.
 
-Accounting, control runs, probe results, application types with usual rates, the topology, and counters. Counters of Nichols et
-al.'s samplers are running sums that begin at a random value, as on nodes that have been up for a while; gauges are unchanged. The
-simulator keeps only the min, max and mean wait of a run's probes: the rows have these, but the wait of each node is made up.
+Accounting, control runs, probe results, application types with usual rates, the topology, and counters. Counters of
+Nichols et al.'s samplers are running sums that begin at a random value, as on nodes that have been up for a while;
+gauges are unchanged. The simulator keeps only the min, max and mean wait of a run's probes: the rows have these, but
+the wait of each node is made up.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ _FIRST_BELOW = 2**32
 class Recorded:
     """What a site records of a simulated time under load.
 
-    ``run`` has all jobs that started in that time and their features from the simulator, ``submitted`` is their canonical table and
-    ``jobs`` their accounting, in the same order. ``runs`` is the canonical table of the control runs that were monitored and ended.
+    ``run`` has all jobs that started in that time and their features from the simulator, ``submitted`` is their
+    canonical table and ``jobs`` their accounting, in the same order. ``runs`` is the canonical table of the control
+    runs that were monitored and ended.
     """
 
     run: ClusterRun

@@ -1,7 +1,8 @@
 """Sensors: each node's noisy counters, sampled as by LDMS, and the features of windows.
 
-A counter counts a mixture of events at its node. Between two samples it grows by a whole number; only the rate between them is
-visible. The same whole numbers are written out as LDMS files, so features made from those are equal, number by number.
+A counter counts a mixture of events at its node. Between two samples it grows by a whole number; only the rate between
+them is visible. The same whole numbers are written out as LDMS files, so features made from those are equal, number by
+number.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Simulation of jobs that slow each other down on a cluster, under any scheduler.
 
-Start decisions are optional; the model that the scheduler asks is in the cluster's arrays. The jobs table is the canonical one,
-its ``executable`` the application and its ``procs`` nodes; ``runtime_s`` is ignored, as runtimes are results: an undisturbed run
-takes the time of :mod:`sim.cluster.applications`, with noise of its own.
+Start decisions are optional; the model that the scheduler asks is in the cluster's arrays. The jobs table is the
+canonical one, its ``executable`` the application and its ``procs`` nodes; ``runtime_s`` is ignored, as runtimes are
+results: an undisturbed run takes the time of :mod:`sim.cluster.applications`, with noise of its own.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Adviser:
 class StartAdvice(NamedTuple):
     """What decides whether jobs may start: ``advisers`` by name, references, or a callback.
 
-    ``limits`` are for oracle and nowcast: by (application, nodes), the runtime in seconds beyond which a run counts as varied.
-    ``coin`` is the probability with which the coin skips.
+    ``limits`` are for oracle and nowcast: by (application, nodes), the runtime in seconds beyond which a run counts as
+    varied. ``coin`` is the probability with which the coin skips.
     """
 
     advisers: Mapping[str, Adviser] = MappingProxyType({})
@@ -129,14 +129,15 @@ Such a background alone stretches I/O by 13 %, so that LBANN runs 1.5 standard d
 class ClusterRun:
     """The results of jobs on a simulated cluster.
 
-    ``schedule`` is in whole seconds, with each job's ``undisturbed_s``. ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s
-    wait_s runtime_s`` (unrounded), ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work),
-    ``start_network start_io mean_network mean_io`` (stretch of communication and I/O at its start and on average: the truth,
-    which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked) and ``cut`` (at its
-    request). ``own`` and ``all`` are the 282 features by scope of the
-    requested jobs, whose rows are the index; ``situation`` has the columns :data:`features.monitoring.samplers.MORE_FEATURES`.
-    ``decisions`` counts start decisions, ``skipped`` those to skip. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`). ``places``
-    are the nodes of each job in the order of ``runs``, int32, if asked for.
+    ``schedule`` is in whole seconds, with each job's ``undisturbed_s``. ``runs`` has a row a job in the same order:
+    ``job_id application nodes submit_s start_s wait_s runtime_s`` (unrounded), ``work_s`` (alone on the machine, its
+    own noise included), ``contention`` (runtime over work), ``start_network start_io mean_network mean_io`` (stretch of
+    communication and I/O at its start and on average: the truth, which no model sees), ``skips``, ``predicted`` (the
+    model's last probability, NaN if never asked) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features
+    by scope of the requested jobs, whose rows are the index; ``situation`` has the columns
+    :data:`features.monitoring.samplers.MORE_FEATURES`. ``decisions`` counts start decisions, ``skipped`` those to skip.
+    ``storm_s`` is the time with a storm, in seconds (:data:`STORM`). ``places`` are the nodes of each job in the order
+    of ``runs``, int32, if asked for.
     """
 
     schedule: Schedule
@@ -153,9 +154,10 @@ class ClusterRun:
 class Observed(NamedTuple):
     """What is kept of a simulation besides its runs.
 
-    ``features`` tells of which jobs the features at their start are kept, bool [jobs]. ``record`` is called with the number of the
-    first new sample, and increments (gauges: values) float64 [samples, 90, nodes]; a number times ``cluster.interval_s`` is the
-    sample's time in seconds from the first submission, negative before it. ``places`` keeps the nodes of each job.
+    ``features`` tells of which jobs the features at their start are kept, bool [jobs]. ``record`` is called with the
+    number of the first new sample, and increments (gauges: values) float64 [samples, 90, nodes]; a number times
+    ``cluster.interval_s`` is the sample's time in seconds from the first submission, negative before it. ``places``
+    keeps the nodes of each job.
     """
 
     features: np.ndarray | None = None
@@ -182,10 +184,10 @@ def simulate_on(
     jobs
         Canonical jobs table whose ``executable`` names applications; times in seconds, ``procs`` nodes.
     policy
-        The scheduler may end in ``+RUSH(OPTIONS)``, with the options of :class:`sim.schedulers.names.Rush`; the model is one of the
-        advisers, ``oracle``, ``nowcast`` or ``coin``. A predictor knows the undisturbed runtime at most, as ``clairvoyant`` does,
-        until a job has ended; runtimes of ended jobs are those of this schedule. The seed is that of background, applications' own
-        noise and sensors; the first two are the same under any scheduler.
+        The scheduler may end in ``+RUSH(OPTIONS)``, with the options of :class:`sim.schedulers.names.Rush`; the model
+        is one of the advisers, ``oracle``, ``nowcast`` or ``coin``. A predictor knows the undisturbed runtime at most,
+        as ``clairvoyant`` does, until a job has ended; runtimes of ended jobs are those of this schedule. The seed is
+        that of background, applications' own noise and sensors; the first two are the same under any scheduler.
     scaling
         How applications behave on other numbers of nodes than 16: ``weak`` or ``strong``.
 

@@ -1,13 +1,13 @@
 """Start-decision models: the classifier and three references (oracle, nowcast, coin).
 
-The classifier reads what a site could know: counters of the last five minutes that have arrived, over the job's nodes or
-over all; two MPI probes run on those nodes now; and the type of the application. Newer ones also read the newest samples and
-what runs where. The oracle knows the present machine, the job's own noise and the coming background, and assumes that
-running jobs go on as they do. The nowcast knows the same except the coming background: the bound of a model with perfect
-sensors. The coin knows nothing.
+The classifier reads what a site could know: counters of the last five minutes that have arrived, over the job's nodes
+or over all; two MPI probes run on those nodes now; and the type of the application. Newer ones also read the newest
+samples and what runs where. The oracle knows the present machine, the job's own noise and the coming background, and
+assumes that running jobs go on as they do. The nowcast knows the same except the coming background: the bound of a
+model with perfect sensors. The coin knows nothing.
 
-The event loop asks them: :func:`drive` answers the requests of :mod:`sim.kernel.loop`. It stops for start decisions, and before
-time advances if jobs have started or ended or the cluster's next event is due.
+The event loop asks them: :func:`drive` answers the requests of :mod:`sim.kernel.loop`. It stops for start decisions,
+and before time advances if jobs have started or ended or the cluster's next event is due.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ TYPED = PROBED + len(PROBE_FEATURES)
 NEWEST = TYPED + len(TYPES)
 SITUATED = NEWEST + COUNTERS
 LOOKS = SITUATED + len(SITUATION_FEATURES)
-"""Number of column codes: statistics of counters over own nodes, over all nodes, of probes; types; the newest sample of each
-counter over all nodes; where the job and the others would run."""
+"""Number of column codes: statistics of counters over own nodes, over all nodes, of probes; types; the newest sample of
+each counter over all nodes; where the job and the others would run."""
 
 _RING_S, _REDUCE_S = 0.16, 0.24
-"""Seconds a node waits in the probes if idle: 10 x 100 MB to a neighbour, 5 x 100 MB reduced, at 12.5 GB/s with some delay."""
+"""Seconds a node waits in the probes if idle: 10 x 100 MB to a neighbour, 5 x 100 MB reduced, at 12.5 GB/s with some
+delay."""
 
 
 @apart
@@ -224,7 +225,8 @@ def variation(x, site):
 def decide(job, now, jobs, site):
     """Tell whether ``job``, which could start, must wait.
 
-    A job that has been skipped for as long as its patience starts. One that was asked about a moment ago is skipped again.
+    A job that has been skipped for as long as its patience starts. One that was asked about a moment ago is skipped
+    again.
     """
     first = site.first_skip[job]
     if site.clock[layout.PATIENCE_S] > 0 and first >= 0 and now - first >= site.clock[layout.PATIENCE_S]:

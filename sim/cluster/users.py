@@ -1,8 +1,8 @@
 """Users of a simulated cluster, and what they and the site's own control runs submit.
 
-A user repeats a few applications in sessions (Zakay & Feitelson, JSSPP 2012) and requests few and round times, well above the
-runtime (Tsafrir, Etsion & Feitelson, JSSPP 2005). Which applications, inputs and numbers is our assumption. What is submitted on a
-day depends on the seed and that day alone, so a longer record begins like a shorter one.
+A user repeats a few applications in sessions (Zakay & Feitelson, JSSPP 2012) and requests few and round times, well
+above the runtime (Tsafrir, Etsion & Feitelson, JSSPP 2005). Which applications, inputs and numbers is our assumption.
+What is submitted on a day depends on the seed and that day alone, so a longer record begins like a shorter one.
 
 :func:`continuous` is another load, which is steady: repeated runs of the applications.
 """
@@ -88,8 +88,8 @@ def submissions(
 ) -> pd.DataFrame:
     """Return what ``users`` and the site submit in ``days`` days, as a canonical jobs table.
 
-    The machine has ``procs`` nodes. ``load`` is as :data:`LOAD`, with :data:`CONTROL_LOAD` of control runs in it. ``begins_s`` is
-    the second of the day at which the record begins. Column ``runtime_s`` holds undisturbed runtimes.
+    The machine has ``procs`` nodes. ``load`` is as :data:`LOAD`, with :data:`CONTROL_LOAD` of control runs in it.
+    ``begins_s`` is the second of the day at which the record begins. Column ``runtime_s`` holds undisturbed runtimes.
     """
     rows = list(_control(days, seed, procs))
     for day in range(int((begins_s + days * DAY_S - 1) // DAY_S) + 1):

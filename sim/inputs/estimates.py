@@ -184,8 +184,8 @@ def plain(values: np.ndarray) -> np.ndarray:
 class Conversation:
     """Reports starts and ends in order, asks for estimates, and counts clamped answers.
 
-    ``row`` maps the kernel's jobs to rows of the table; they differ if jobs depend on each other. ``quantiles`` [rows, levels]
-    are filled too if a scheduler weighs distributions.
+    ``row`` maps the kernel's jobs to rows of the table; they differ if jobs depend on each other. ``quantiles`` [rows,
+    levels] are filled too if a scheduler weighs distributions.
     """
 
     def __init__(

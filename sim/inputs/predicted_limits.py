@@ -23,8 +23,8 @@ _END, _SUBMIT = 0, 1
 def predicted_quantile(jobs: pd.DataFrame, level: float, seed: int = 0) -> np.ndarray:
     """Return a quantile of each job's runtime as predicted at its submission.
 
-    Seconds, int64 [jobs], in 1..limit; the limit until the predictor has learned. ``jobs`` in order of submission have ``start_s
-    end_s`` beside the columns of a replay.
+    Seconds, int64 [jobs], in 1..limit; the limit until the predictor has learned. ``jobs`` in order of submission have
+    ``start_s end_s`` beside the columns of a replay.
     """
     at = f"{level:g}"
     source = quantile(order=at, fit=at, end=at, seed=str(seed))
@@ -58,8 +58,8 @@ def told_along(table: pd.DataFrame, end_s: np.ndarray, clock: Clock, seed: int =
 def along(source: CompiledPredictor, table: pd.DataFrame, end_s: np.ndarray, clock: Clock) -> np.ndarray:
     """Return what a learning predictor predicts for each job of a canonical table.
 
-    Seconds, float64 [jobs]. ``end_s`` int64 [jobs] are recorded ends, before the submission for none. In a second, ends precede
-    submissions.
+    Seconds, float64 [jobs]. ``end_s`` int64 [jobs] are recorded ends, before the submission for none. In a second, ends
+    precede submissions.
     """
     return _walked(source, table, end_s, clock)[0]
 

@@ -36,8 +36,8 @@ TIMES_AND_PROCS = ("submit_s", "runtime_s", "procs", "requested_s")
 class Prepared(NamedTuple):
     """A checked jobs table with the kernel's columns, for a machine of ``procs`` processors.
 
-    Times count from the first submission, which is second ``origin``. ``waits`` says what jobs wait for; None if all are
-    submitted as recorded. One object serves many simulations.
+    Times count from the first submission, which is second ``origin``. ``waits`` says what jobs wait for; None if all
+    are submitted as recorded. One object serves many simulations.
     """
 
     jobs: Table
@@ -174,7 +174,8 @@ def _whole(jobs: Table, name: str) -> np.ndarray:
 class Inputs(NamedTuple):
     """Inputs of the kernel beside its settings: jobs, estimates, dependencies and memory.
 
-    Also the predictor's ``code``, how many predictions were ``clamped``, and how many ``bits`` of an event hold the job.
+    Also the predictor's ``code``, how many predictions were ``clamped``, and how many ``bits`` of an event hold the
+    job.
     """
 
     arrays: Jobs
@@ -228,7 +229,8 @@ def scoring_of(plan: Scheduler, workload: Prepared, clock: Clock) -> Scoring:
 def clock_bits(arrays: Jobs, estimates: Estimates, later: int = 0) -> int:
     """Return how many bits of an event hold the job; InputError if the seconds do not fit.
 
-    The other bits must hold the seconds, ``later`` ones included. A plan of all jobs, one after the other, then fits an int64.
+    The other bits must hold the seconds, ``later`` ones included. A plan of all jobs, one after the other, then fits an
+    int64.
     """
     bits = max(len(arrays.submit) - 1, 1).bit_length()
     latest = int(arrays.submit[-1]) + int(arrays.requested.sum()) + 2 * int(estimates.end.max()) + later

@@ -1,16 +1,17 @@
 """The scheduling passes on a machine of clusters: which jobs start now, and where.
 
-The algorithms are those of :mod:`sim.kernel.passes`; on one cluster of one node they give the same schedules. A job starts in
-the first cluster, in their order, in which it may start. If the algorithm reserves for a waiting job, the job gets the earliest
-start of all clusters. One walk through the predicted ends finds EASY's single reservation; all others are made in the plan.
+The algorithms are those of :mod:`sim.kernel.passes`; on one cluster of one node they give the same schedules. A job
+starts in the first cluster, in their order, in which it may start. If the algorithm reserves for a waiting job, the job
+gets the earliest start of all clusters. One walk through the predicted ends finds EASY's single reservation; all others
+are made in the plan.
 
 OrigBF backfills several queues by fair share. It is the scheduler that PlanRS replaced (Klusacek & Chlumsky 2016).
 
 Waiting jobs are sorted by their queue, then by the usage of their user, least first, then by submission. Usage is in
-processor-seconds, of running jobs up to now, and halved every half-life. In this order each job gets the earliest start that
-delays none before it (conservative backfilling). By option, reservations are made again at each pass, so that a user with less
-usage can take the place of a reservation, or they are kept, and jobs with a reservation come first, in order of their reserved
-starts.
+processor-seconds, of running jobs up to now, and halved every half-life. In this order each job gets the earliest start
+that delays none before it (conservative backfilling). By option, reservations are made again at each pass, so that a
+user with less usage can take the place of a reservation, or they are kept, and jobs with a reservation come first, in
+order of their reserved starts.
 """
 
 from __future__ import annotations
@@ -187,9 +188,9 @@ def last_that_fits(last, state, clusters):
 def compress(settings, now, jobs, estimates, state, clusters):
     """Seat waiting jobs earlier where that has become possible, then new ones.
 
-    Their keys are their planned starts. If all jobs run as planned, the jobs due start. After early ends each job in turn is
-    planned again among the plans of all others, so it is never planned later than before. If some job may run longer than
-    planned, plans may no longer hold: all are made again, in the order of the old ones.
+    Their keys are their planned starts. If all jobs run as planned, the jobs due start. After early ends each job in
+    turn is planned again among the plans of all others, so it is never planned later than before. If some job may run
+    longer than planned, plans may no longer hold: all are made again, in the order of the old ones.
     """
     counters, nodes, plan, line = state.counters, clusters.nodes, clusters.plan, clusters.front
     held = counters[AS_PLANNED] if settings.steady else LATER
@@ -242,7 +243,8 @@ HALF_LIFE_S = 72 * 3600
 PRIORITY = 1 << 46
 """Upper bound of a user's usage in a key, in whole processor-seconds."""
 BEFORE_ALL = 1 << 52
-"""Subtracted from the keys of kept reservations, to put them before all queues. Floats hold these whole numbers exactly."""
+"""Subtracted from the keys of kept reservations, to put them before all queues. Floats hold these whole numbers
+exactly."""
 
 
 @apart

@@ -1,7 +1,7 @@
 """Where a job has room on clusters: now, or behind the head of the queue under EASY.
 
-The shadow time is the earliest predicted end by which the head fits into a cluster. No nodes are set aside for it: a job that
-runs beyond the shadow time may take what room the head can spare in its whole cluster.
+The shadow time is the earliest predicted end by which the head fits into a cluster. No nodes are set aside for it: a
+job that runs beyond the shadow time may take what room the head can spare in its whole cluster.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
 def choose_beside(row, head_row, cluster, clusters):
     """Choose nodes for a job beside the head; return whether there are enough.
 
-    The job runs beyond the shadow time. It takes the first nodes with room on which it leaves enough for the head, and may take
-    what room the head can spare in the whole cluster.
+    The job runs beyond the shadow time. It takes the first nodes with room on which it leaves enough for the head, and
+    may take what room the head can spare in the whole cluster.
     """
     nodes, ahead, requests = clusters.nodes, clusters.ahead, clusters.nodes.requests
     for kind in range(requests.limit.shape[1]):
@@ -190,8 +190,8 @@ def choose_beside(row, head_row, cluster, clusters):
 def reserve_ahead(head, bits, state, clusters):
     """Reserve for the ``head``; with cluster NOWHERE at NEVER if no known time does.
 
-    The shadow time is the earliest predicted end after which it fits into a cluster; all jobs predicted to end in that very
-    second count as ended. ``Clusters.ahead`` is what the head finds then.
+    The shadow time is the earliest predicted end after which it fits into a cluster; all jobs predicted to end in that
+    very second count as ended. ``Clusters.ahead`` is what the head finds then.
     """
     nodes, ahead, numbers, head_row = clusters.nodes, clusters.ahead, clusters.numbers, clusters.nodes.row[head]
     numbers[RESERVED_FOR], numbers[RESERVED_IN], numbers[SHADOW_AT] = head + 1, NOWHERE, NEVER

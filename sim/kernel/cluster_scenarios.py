@@ -1,12 +1,14 @@
 """Scenarios on a machine of clusters: when the head could start, and what delays it.
 
-The questions are those of :mod:`sim.kernel.scenarios` about the single pool; one cluster of one node gives the same answers. In
-scenario k running jobs free their nodes at their ends in k, all jobs that end in one second together. The head starts as soon as
-it fits into a cluster, in the first such cluster and on the first nodes with room: these are its nodes in k. A job delays the
-head by what it would hold on the nodes that it would take now. It could start beside the head once it fits into what is left.
+The questions are those of :mod:`sim.kernel.scenarios` about the single pool; one cluster of one node gives the same
+answers. In scenario k running jobs free their nodes at their ends in k, all jobs that end in one second together. The
+head starts as soon as it fits into a cluster, in the first such cluster and on the first nodes with room: these are its
+nodes in k. A job delays the head by what it would hold on the nodes that it would take now. It could start beside the
+head once it fits into what is left.
 
-The ends of a scenario are applied to the node tables and undone: copies for each scenario take several times as long. A job that
-shares no node frees the same room in each scenario, which is counted once. Scenarios that cannot change a decision are skipped.
+The ends of a scenario are applied to the node tables and undone: copies for each scenario take several times as long. A
+job that shares no node frees the same room in each scenario, which is counted once. Scenarios that cannot change a
+decision are skipped.
 """
 
 from __future__ import annotations
@@ -84,7 +86,8 @@ def count_gains(row, scenarios, nodes, room):
 def gained(job, row, sole, nodes, room):
     """Return how many more chunks of ``row`` have room once ``job`` has ended.
 
-    UNKNOWN if it holds few nodes, shares a node, or counts against a limit; the last two depend on which other jobs have ended.
+    UNKNOWN if it holds few nodes, shares a node, or counts against a limit; the last two depend on which other jobs
+    have ended.
     """
     requests, other, more = nodes.requests, nodes.row[job], 0
     if nodes.held[other] < WIDE:
@@ -196,8 +199,8 @@ def found_for(key, table, scenarios):
 class Offer(NamedTuple):
     """A job that would pass the head of the queue: rows of both, and what its start is worth.
 
-    ``gain`` grows by ``worth`` for each second that the job would wait otherwise; a second of the head's delay costs ``weight``.
-    All are in processor-seconds.
+    ``gain`` grows by ``worth`` for each second that the job would wait otherwise; a second of the head's delay costs
+    ``weight``. All are in processor-seconds.
     """
 
     head: int

@@ -1,6 +1,7 @@
 """The state of a machine of clusters in the event loop, and the functions that change it.
 
-Its waiting jobs are plain sorted arrays, not the queues of the single pool: a job's width does not tell whether it fits on nodes.
+Its waiting jobs are plain sorted arrays, not the queues of the single pool: a job's width does not tell whether it fits
+on nodes.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from sim.machine.nodes import Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
 KEYED, GAINS, TAKES, RESERVED_FOR, RESERVED_IN, SHADOW_AT, RESERVATIONS, HOUR, NUMBERS = range(9)
-"""Slots of ``Clusters.numbers``. KEYED: rows below it have the key of starving jobs. GAINS, TAKES: how often nodes were given
-back, taken. EASY's reservation: RESERVED_FOR, its job plus one, 0 for none; RESERVED_IN, its cluster; SHADOW_AT, its shadow
-time; RESERVATIONS, the number of the pass that made it. HOUR: the next event of the hours."""
+"""Slots of ``Clusters.numbers``. KEYED: rows below it have the key of starving jobs. GAINS, TAKES: how often nodes were
+given back, taken. EASY's reservation: RESERVED_FOR, its job plus one, 0 for none; RESERVED_IN, its cluster; SHADOW_AT,
+its shadow time; RESERVATIONS, the number of the pass that made it. HOUR: the next event of the hours."""
 
 MOST_GAINS = 8
 """Max gains that are looked through one by one; after more of them all nodes are looked at again."""
@@ -45,12 +46,12 @@ class Line(NamedTuple):
 class Refusals(NamedTuple):
     """What is known not to fit, int64. Jobs of one ``kind`` [rows] have equal requests.
 
-    ``refused`` [kinds]: the count of gains at which jobs of the kind fitted nowhere; they cannot fit before the next gain.
-    ``fitted`` [kinds]: the sum of gains and takes at which one was last found to fit, in cluster ``room`` [kinds]. ``looked``
-    [kinds]: the count of gains at the last look. No node before ``begin`` [kinds] had room then, and no cluster had room for more
-    than ``most`` [kinds] chunks, not counting clusters whose limits stop such a job. ``beside`` [kinds]: the sum of takes and
-    the number of the reservation at which no job of the kind fitted beside it. ``gained`` [jobs]: a ring of the rows whose nodes
-    were given back last.
+    ``refused`` [kinds]: the count of gains at which jobs of the kind fitted nowhere; they cannot fit before the next
+    gain. ``fitted`` [kinds]: the sum of gains and takes at which one was last found to fit, in cluster ``room``
+    [kinds]. ``looked`` [kinds]: the count of gains at the last look. No node before ``begin`` [kinds] had room then,
+    and no cluster had room for more than ``most`` [kinds] chunks, not counting clusters whose limits stop such a job.
+    ``beside`` [kinds]: the sum of takes and the number of the reservation at which no job of the kind fitted beside it.
+    ``gained`` [jobs]: a ring of the rows whose nodes were given back last.
     """
 
     kind: np.ndarray
@@ -67,8 +68,8 @@ class Refusals(NamedTuple):
 class ShadowRoom(NamedTuple):
     """What the head finds at the shadow time of EASY's reservation.
 
-    ``free`` int64 [nodes, resources], ``left`` int64 [clusters, limits], and ``room`` int64 [clusters], the chunks of the head
-    that have room.
+    ``free`` int64 [nodes, resources], ``left`` int64 [clusters, limits], and ``room`` int64 [clusters], the chunks of
+    the head that have room.
     """
 
     free: np.ndarray
@@ -79,9 +80,9 @@ class ShadowRoom(NamedTuple):
 class Clusters(NamedTuple):
     """Nodes, plan and waiting jobs.
 
-    ``front`` holds the waiting jobs in the primary order, ``back`` in the backfill order; both are the same arrays if the orders
-    are the same. ``searched`` is what searches in the plan ruled out (:mod:`sim.kernel.profile`). ``planner`` is minimal for
-    algorithms that keep no plan.
+    ``front`` holds the waiting jobs in the primary order, ``back`` in the backfill order; both are the same arrays if
+    the orders are the same. ``searched`` is what searches in the plan ruled out (:mod:`sim.kernel.profile`).
+    ``planner`` is minimal for algorithms that keep no plan.
     """
 
     nodes: Nodes

@@ -1,12 +1,13 @@
 """Corrections: new predictions for running jobs that have outlived their predictions.
 
-``requested``: the request. ``tsafrir`` (Tsafrir, Etsion & Feitelson 2007): the k-th correction is the first prediction plus the
-k-th of a list of growing steps, after the last step the request, and never more than the request. The steps are those of the
-program behind Gaussier et al. 2015, or with ``tsafrir(steps=okcm)`` those of Li & Zhang (OKCM). ``doubling``: twice the last
-prediction, not capped at the request, as in the published experiments of Gaussier et al. 2015. ``conditional``: the predictor
-answers again, given how long the job has run. ``conditional(when=pass)``: it does so for every running job before every
-scheduling pass, even for jobs that have not outlived their predictions. :func:`models.runtime.dispatch.estimate_again` defines
-the answers of point predictors: the current prediction if not outlived, else that of the submission, else the request.
+``requested``: the request. ``tsafrir`` (Tsafrir, Etsion & Feitelson 2007): the k-th correction is the first
+prediction plus the k-th of a list of growing steps, after the last step the request, and never more than the request.
+The steps are those of the program behind Gaussier et al. 2015, or with ``tsafrir(steps=okcm)`` those of Li & Zhang
+(OKCM). ``doubling``: twice the last prediction, not capped at the request, as in the published experiments of
+Gaussier et al. 2015. ``conditional``: the predictor answers again, given how long the job has run.
+``conditional(when=pass)``: it does so for every running job before every scheduling pass, even for jobs that have not
+outlived their predictions. :func:`models.runtime.dispatch.estimate_again` defines the answers of point predictors:
+the current prediction if not outlived, else that of the submission, else the request.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Jobs submitted when others have ended: a graph of batches, with think times.
 
-In the model of Zakay & Feitelson users react: the jobs of a batch are submitted when all jobs of the batches that it waits for
-have ended, each after its own think time. A job with a preceding job in SWF is a batch of one job that waits for another such
-batch. The kernel numbers jobs in order of submission, and here this order is only known during the simulation. So the kernel's
-tables are filled as jobs arrive: the next row is the job due first, by second and then by row of the given table. In per-event
-semantics, a job released by an end of this very second follows the jobs already submitted in it.
+In the model of Zakay & Feitelson users react: the jobs of a batch are submitted when all jobs of the batches that it
+waits for have ended, each after its own think time. A job with a preceding job in SWF is a batch of one job that waits
+for another such batch. The kernel numbers jobs in order of submission, and here this order is only known during the
+simulation. So the kernel's tables are filled as jobs arrive: the next row is the job due first, by second and then by
+row of the given table. In per-event semantics, a job released by an end of this very second follows the jobs already
+submitted in it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from sim.kernel.state import DUE, STATED, Estimates, Jobs, heap_pop, heap_push
 class Dependencies(NamedTuple):
     """The graph of batches, and the jobs due; int64 [jobs] unless another shape is given.
 
-    Each job has its ``batch`` and its think time ``after`` (seconds from the last end that its batch waits for, -1 if it waits for
-    none). Batch b has the jobs ``member[first_member[b] :
-    first_member[b + 1]]``; the batches ``child[first_child[b] : last_child[b]]`` wait for it. ``running`` [batches] counts its
-    jobs that have not ended, ``parents`` [batches] the batches it still waits for. ``due`` is a heap of ``second << bits | row``
-    of jobs with a known submission; ``row`` is the row in the recorded table of each job submitted so far. Rows are in the order of
+    Each job has its ``batch`` and its think time ``after`` (seconds from the last end that its batch waits for, -1 if
+    it waits for none). Batch b has the jobs ``member[first_member[b] : first_member[b + 1]]``; the batches
+    ``child[first_child[b] : last_child[b]]`` wait for it. ``running`` [batches] counts its jobs that have not ended,
+    ``parents`` [batches] the batches it still waits for. ``due`` is a heap of ``second << bits | row`` of jobs with a
+    known submission; ``row`` is the row in the recorded table of each job submitted so far. Rows are in the order of
     the recorded table.
     """
 

@@ -1,10 +1,12 @@
 """Harm: backfilling by expected harm, in scenarios of a predicted distribution.
 
-EASY lets a job pass the head of the queue if a single number says that the job ends before the reservation. Here the expected
-delay of the head over K scenarios (:mod:`sim.kernel.scenarios`) is weighed against the gain of the job that would pass. Both are
-in processor-seconds, because AWF times the sum of areas is the time integral of unfinished work. No paper has this rule.
+EASY lets a job pass the head of the queue if a single number says that the job ends before the reservation. Here the
+expected delay of the head over K scenarios (:mod:`sim.kernel.scenarios`) is weighed against the gain of the job that
+would pass. Both are in processor-seconds, because AWF times the sum of areas is the time integral of unfinished work.
+No paper has this rule.
 
-P is the machine's processors, n a job's, p its runtime in a scenario, E the mean over scenarios; constants are named as options::
+P is the machine's processors, n a job's, p its runtime in a scenario, E the mean over scenarios; constants are named as
+options::
 
     Z        P2SF of the jobs that have ended, s; 0 before any has
     RATE     sum n p F / sum max(1, F / max(p, 10)) over the jobs that have ended; 0 before any has
@@ -19,26 +21,28 @@ P is the machine's processors, n a job's, p its runtime in a scenario, E the mea
     gain     n min(E p, ES) + (lateness P share + urgency urgent) ER
     harm     D (packing n_h + fairness P share_h)
 
-Jobs that fit now are tried from the largest order_urgency urgent + price down; the first with a harm of at most its gain starts.
-The price is what a second of a job's wait is worth per processor-second of its own: of two jobs as wide and as old, the longer
-one does not go first. If the head fits too, only jobs whose quantile ``short_level`` is at most ``short`` Z may pass it; if none passes,
-the head starts. All of this is repeated after each start, and the pass ends when no job may start.
+Jobs that fit now are tried from the largest order_urgency urgent + price down; the first with a harm of at most its
+gain starts. The price is what a second of a job's wait is worth per processor-second of its own: of two jobs as wide
+and as old, the longer one does not go first. If the head fits too, only jobs whose quantile ``short_level`` is at most
+``short`` Z may pass it; if none passes, the head starts. All of this is repeated after each start, and the pass ends
+when no job may start.
 
-Where the first version of the rule leaves a choice: ties go in the order of the queue, which breaks its own by submission, then
-file. Starving jobs come before all others. A starving head is protected by requested times, too, so that no distribution can hold
-it back for long: a job passes it only if EASY would allow that, and none passes a head that fits. Jobs that end in the same
-second of a scenario are all counted. Means of a job's runtime are over its draws, not its whole distribution. A job skipped by a
-start decision counts as absent for the rest of the pass. Predictions never expire, so there are no corrections: the remaining
-time of a running job follows from its elapsed time.
+Where the first version of the rule leaves a choice: ties go in the order of the queue, which breaks its own by
+submission, then file. Starving jobs come before all others. A starving head is protected by requested times, too, so
+that no distribution can hold it back for long: a job passes it only if EASY would allow that, and none passes a head
+that fits. Jobs that end in the same second of a scenario are all counted. Means of a job's runtime are over its draws,
+not its whole distribution. A job skipped by a start decision counts as absent for the rest of the pass. Predictions
+never expire, so there are no corrections: the remaining time of a running job follows from its elapsed time.
 
-Tried on first halves of traces and left out: an order by P share, which makes wide jobs wait that are short for their width; an
-urgency that falls while fairness is worse than in a simulation of EASY alongside; a second chance for starts that EASY would
-make; a constant added to every job's waiting time; a memory of the delays that a head has suffered; protection of the first two,
-four or eight jobs of the queue; urgency as a share of the queue's; ``short`` as a part of the mean runtime of the head or the
-queue.
+Tried on first halves of traces and left out: an order by P share, which makes wide jobs wait that are short for their
+width; an urgency that falls while fairness is worse than in a simulation of EASY alongside; a second chance for starts
+that EASY would make; a constant added to every job's waiting time; a memory of the delays that a head has suffered;
+protection of the first two, four or eight jobs of the queue; urgency as a share of the queue's; ``short`` as a part of
+the mean runtime of the head or the queue.
 
-Only what changes is computed again. A job's draws, means and place are computed once, a running job's draws again when it
-outlives a quantile, the lists of ends when a job starts, ends or outlives one. A pass in which no job fits only compares widths.
+Only what changes is computed again. A job's draws, means and place are computed once, a running job's draws again when
+it outlives a quantile, the lists of ends when a job starts, ends or outlives one. A pass in which no job fits only
+compares widths.
 """
 
 from __future__ import annotations
@@ -101,11 +105,13 @@ CONSTANTS = ("width_credit", "fairness", "lateness", "urgency", "order_urgency",
     SHARES,
     SCALES,
 ) = range(len(CONSTANTS) + 8)
-"""Slots of ``Scenarios.scales``: the constants; the machine's processors; for ended jobs numerator and denominator of P2SF, the
-sums of n p F and of bounded slowdowns; for waiting jobs the backlog in seconds, and the sum that shares are divided by."""
+"""Slots of ``Scenarios.scales``: the constants; the machine's processors; for ended jobs numerator and denominator of
+P2SF, the sums of n p F and of bounded slowdowns; for waiting jobs the backlog in seconds, and the sum that shares are
+divided by."""
 
 KEY, WORK, MEAN, URGENT, LATEST, FACTS = range(6)
-"""Columns of ``Scenarios.facts``: the key in the queue; n E[p]; E[p]; E[1 / max(p, 10)]; the quantile ``short_level``."""
+"""Columns of ``Scenarios.facts``: the key in the queue; n E[p]; E[p]; E[1 / max(p, 10)]; the quantile
+``short_level``."""
 
 BOUND_S = 10
 """The threshold of bounded slowdown."""

@@ -2,16 +2,17 @@
 
 Under per-second semantics a second that has an event goes in this order:
 
-1. predictions that running jobs have outlived are corrected, and jobs that end now as predicted give their processors back;
+1. predictions that running jobs have outlived are corrected, and jobs that end now as predicted give their processors
+   back;
 2. at the first event after a midnight a predictor that learns each night is retrained;
 3. under ``conditional(when=pass)`` the end of each running job is predicted anew;
 4. opening hours of a machine of clusters begin or end;
 5. all jobs that end now end, then all that arrive now are submitted, both in their order;
-6. one scheduling pass. It is left out if time alone caused it and nothing has changed. A job that arrives alone, while jobs that
-   were rejected before stay rejected, is looked at alone.
+6. one scheduling pass. It is left out if time alone caused it and nothing has changed. A job that arrives alone, while
+   jobs that were rejected before stay rejected, is looked at alone.
 
-Where the loop stops for an answer it comes back to the same second. :mod:`sim.policy` has the other semantics, and the causes of a
-pass.
+Where the loop stops for an answer it comes back to the same second. :mod:`sim.policy` has the other semantics, and the
+causes of a pass.
 """
 
 from __future__ import annotations
@@ -41,14 +42,15 @@ from sim.slurm.clocks import next_clock, work
 from sim.slurm.slots import STOPPED
 
 DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, SEARCH, POLICY, GO_ON = range(10)
-"""Stop reasons, and what the caller does before it calls again. DONE: no event is left, or the job ``WANTED`` has started. ASK:
-write estimates of the jobs just submitted, ``counters[ASKED]`` rows from ``counters[NEXT]`` on. ASK_AGAIN: the running job
-``counters[DOUBTED]`` has outlived its prediction ``State.planned``; write its new runtime to ``counters[ANSWER]``. Under Harm it
-has outlived all its quantiles; write new ``Scenarios.quantiles``. RETRAIN: a midnight has passed; retrain the predictor. DECIDE:
-write to ``State.verdict`` whether job ``counters[UNDECIDED] - 1`` starts. MOVED: bring the monitored cluster up to now. PAUSE:
-the work in ``counters[EVENTS]`` is used up. SEARCH: improve the plan of this pass; if it has changed, set ``counters[CHOSEN]`` to
-1 for another pass. POLICY: let the policy outside choose jobs and set ``counters[CHOSEN]`` to 1, or report its wrong choice
-(:mod:`sim.kernel.outside`). GO_ON is no stop: the loop has a pass to make."""
+"""Stop reasons, and what the caller does before it calls again. DONE: no event is left, or the job ``WANTED`` has
+started. ASK: write estimates of the jobs just submitted, ``counters[ASKED]`` rows from ``counters[NEXT]`` on.
+ASK_AGAIN: the running job ``counters[DOUBTED]`` has outlived its prediction ``State.planned``; write its new runtime to
+``counters[ANSWER]``. Under Harm it has outlived all its quantiles; write new ``Scenarios.quantiles``. RETRAIN: a
+midnight has passed; retrain the predictor. DECIDE: write to ``State.verdict`` whether job ``counters[UNDECIDED] - 1``
+starts. MOVED: bring the monitored cluster up to now. PAUSE: the work in ``counters[EVENTS]`` is used up. SEARCH:
+improve the plan of this pass; if it has changed, set ``counters[CHOSEN]`` to 1 for another pass. POLICY: let the policy
+outside choose jobs and set ``counters[CHOSEN]`` to 1, or report its wrong choice (:mod:`sim.kernel.outside`). GO_ON is
+no stop: the loop has a pass to make."""
 
 
 class LoopInputs(NamedTuple):
@@ -63,16 +65,17 @@ class LoopInputs(NamedTuple):
 class Settings(NamedTuple):
     """Integer codes of one simulation.
 
-    ``reservations``: the number that EASY gives. ``weights`` and ``backfill_weights``: the weights [6] of a mixed policy, or the
-    values of a score. ``one_queue``: the primary queue is the backfill queue too (same order, and nothing reorders one alone).
-    ``changing``: the order of waiting jobs can change (in a sweep, under some policy). ``backfill_changing``: the backfill order
-    can. ``steady``: while only submissions happen and the order stays, rejected jobs stay rejected. ``starvation``: seconds of
-    waiting after which a job moves to the head. ``gated``: a submission causes a pass only if the job fits now. ``timed``: time
-    alone causes some passes: the ``expiry`` of a prediction, or a timer ``every`` so many seconds (0: none), ``phase`` of which
-    had passed at second 0. ``by_request``: jobs are planned by their requests, and predictions only order the queue.
-    ``dependent``: some jobs are submitted when others have ended. ``midnight``: the second of the next retraining; the code that
-    retrains moves it on. ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of a sequence
-    number in an event. ``scoring``: the programs of orders that are scores.
+    ``reservations``: the number that EASY gives. ``weights`` and ``backfill_weights``: the weights [6] of a mixed
+    policy, or the values of a score. ``one_queue``: the primary queue is the backfill queue too (same order, and
+    nothing reorders one alone). ``changing``: the order of waiting jobs can change (in a sweep, under some policy).
+    ``backfill_changing``: the backfill order can. ``steady``: while only submissions happen and the order stays,
+    rejected jobs stay rejected. ``starvation``: seconds of waiting after which a job moves to the head. ``gated``: a
+    submission causes a pass only if the job fits now. ``timed``: time alone causes some passes: the ``expiry`` of a
+    prediction, or a timer ``every`` so many seconds (0: none), ``phase`` of which had passed at second 0.
+    ``by_request``: jobs are planned by their requests, and predictions only order the queue. ``dependent``: some jobs
+    are submitted when others have ended. ``midnight``: the second of the next retraining; the code that retrains moves
+    it on. ``monitored``: the jobs run on a cluster that decides when they end. ``bits``: width of a sequence number in
+    an event. ``scoring``: the programs of orders that are scores.
     """
 
     algorithm: int
@@ -106,9 +109,9 @@ class Settings(NamedTuple):
 def advance(settings, inputs, work, now, scenarios, clusters, slurm, outside):
     """Run until the simulation ends or needs an answer; return (reason, now).
 
-    ``inputs`` are :class:`LoopInputs`, ``work`` is a :class:`~sim.kernel.scratch.WorkArrays`. ``now`` is 0 at first, then the
-    value last returned. The last four are members of ``work`` and its state; they are arguments, as numba drops branches on
-    arguments that are None. With ``slurm`` all times are in ms.
+    ``inputs`` are :class:`LoopInputs`, ``work`` is a :class:`~sim.kernel.scratch.WorkArrays`. ``now`` is 0 at first,
+    then the value last returned. The last four are members of ``work`` and its state; they are arguments, as numba
+    drops branches on arguments that are None. With ``slurm`` all times are in ms.
     """
     jobs, estimates, state = inputs.jobs, inputs.estimates, work.state
     counters = state.counters
@@ -338,8 +341,8 @@ def arrivals(settings, most, now, inputs, counters):
 def refresh_plan(settings, now, inputs, state, clusters):
     """Bring the plan of running jobs up to ``now``; return True if the loop must ask outside.
 
-    Expired predictions are corrected. A job that ends this very second, as predicted, leaves the plan and frees its processors,
-    although its end is handled later.
+    Expired predictions are corrected. A job that ends this very second, as predicted, leaves the plan and frees its
+    processors, although its end is handled later.
     """
     jobs, estimates, counters = inputs.jobs, inputs.estimates, state.counters
     bits = settings.bits
@@ -441,7 +444,8 @@ def end_job(settings, now, inputs, state, clusters):
 def promote_starving(settings, now, jobs, estimates, work, scenarios, clusters):
     """Move jobs that waited longer than the threshold to the head of the primary queue.
 
-    They are first come, first served (Legrand, Trystram & Zrigui 2018). Rows below ``counters[STARVING]`` have been moved.
+    They are first come, first served (Legrand, Trystram & Zrigui 2018). Rows below ``counters[STARVING]`` have been
+    moved.
     """
     state, counters = work.state, work.state.counters
     while counters[slots.STARVING] < counters[slots.NEXT] and now - jobs.submit[counters[slots.STARVING]] > settings.starvation:
@@ -479,8 +483,8 @@ def submit_job(settings, inputs, state):
 def usable(seconds, least, instead, most, job, counters):
     """Return a compiled predictor's answer in whole seconds, clamped to its bounds.
 
-    An answer below ``least`` becomes ``instead``, any other outside the bounds ``most``; both are counted. If the answer is not
-    finite, ``counters[UNUSABLE]`` notes the ``job``.
+    An answer below ``least`` becomes ``instead``, any other outside the bounds ``most``; both are counted. If the
+    answer is not finite, ``counters[UNUSABLE]`` notes the ``job``.
     """
     if least <= seconds <= most:
         return np.int64(seconds)

@@ -1,12 +1,13 @@
 """Queue orders: a key for each waiting job; smaller keys first, ties by submission order.
 
-The twelve pure policies and the mixed ones are those of Legrand, Trystram & Zrigui (2018), built from processors n, estimated
-runtime r, waiting time w, ratio r/n, expansion (w+r)/r and area r n. F1 to F4 are from Carastan-Santos & de Camargo (2017), WFP
-and UNICEF from Tang et al. (2009). FAT, which the OKCM paper also names, is left out: no source gives its formula.
+The twelve pure policies and the mixed ones are those of Legrand, Trystram & Zrigui (2018), built from processors n,
+estimated runtime r, waiting time w, ratio r/n, expansion (w+r)/r and area r n. F1 to F4 are from Carastan-Santos & de
+Camargo (2017), WFP and UNICEF from Tang et al. (2009). FAT, which the OKCM paper also names, is left out: no source
+gives its formula.
 
-Scores are queue orders that are formulas, evaluated by a stack machine. :mod:`sim.schedulers.scores` translates a formula into a
-program. Each step is one row (operation, argument), int64. It pushes a value or a feature, or replaces the top values by its
-result. A result that is not a number counts as 0, and so does a division by 0.
+Scores are queue orders that are formulas, evaluated by a stack machine. :mod:`sim.schedulers.scores` translates a
+formula into a program. Each step is one row (operation, argument), int64. It pushes a value or a feature, or replaces
+the top values by its result. A result that is not a number counts as 0, and so does a division by 0.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def changes_while_waiting(order: int, weights: tuple[float, ...]) -> bool:
 def order_key(order, weights, submit, procs, estimate, now):
     """Return the sort key of a job, float64.
 
-    ``estimate`` answers the question ORDER; ``weights`` [6] are those of a mixed policy. The key does not depend on ``now`` if
-    the order cannot change while jobs wait. F1 to F4 count time from the first submission, at least 1 s; UNICEF takes log2 of at
-    least 2 processors.
+    ``estimate`` answers the question ORDER; ``weights`` [6] are those of a mixed policy. The key does not depend on
+    ``now`` if the order cannot change while jobs wait. F1 to F4 count time from the first submission, at least 1 s;
+    UNICEF takes log2 of at least 2 processors.
     """
     n = 1.0 * procs
     r = 1.0 * estimate
@@ -119,8 +120,9 @@ LARGEST = 1e300
 class Scoring(NamedTuple):
     """The programs of the primary and the backfill order, int64 [steps, 2], and their inputs.
 
-    ``seen`` float64 [3]: free processors, waiting jobs and their demand (sum of r n) at the last pass that sorted. ``stack``
-    float64 [DEEPEST]; ``clock`` int64 [steps, 2] as in ``models.runtime.memory.Memory.clock``; the machine's ``procs``.
+    ``seen`` float64 [3]: free processors, waiting jobs and their demand (sum of r n) at the last pass that sorted.
+    ``stack`` float64 [DEEPEST]; ``clock`` int64 [steps, 2] as in ``models.runtime.memory.Memory.clock``; the machine's
+    ``procs``.
     """
 
     primary: np.ndarray

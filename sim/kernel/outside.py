@@ -3,10 +3,10 @@
 A policy chooses the jobs that start now, and where. The loop stops, and its caller writes the answer. Jobs
 ``Outside.waiting[table[FIRST_WAITING] : counters[NEXT]]`` wait, in order of submission.
 
-A start decision skips a job that could start (RUSH: Nichols et al., algorithm 2). The paper's text and listing disagree on skipped
-jobs. Here a skipped job keeps its place in the queue, holds no reservation in that pass, as if it were absent, and is decided on
-again at the next pass; if no event causes one, a timed wake-up does. After a max number of skips a job starts without a decision.
-This holds for every order and algorithm, as all start jobs by the same function.
+A start decision skips a job that could start (RUSH: Nichols et al., algorithm 2). The paper's text and listing disagree
+on skipped jobs. Here a skipped job keeps its place in the queue, holds no reservation in that pass, as if it were
+absent, and is decided on again at the next pass; if no event causes one, a timed wake-up does. After a max number of
+skips a job starts without a decision. This holds for every order and algorithm, as all start jobs by the same function.
 
 The deciding model is outside the event loop. A pass stops at an undecided job, the loop asks, and the pass
 continues there with the answer; its starts, reservations and skips so far remain.
@@ -93,8 +93,8 @@ def put_back(settings, now, jobs, estimates, work, scenarios):
 
 
 CHOSEN_JOBS, FIRST_WAITING, REFUSED, SLOTS = range(4)
-"""Slots of ``Outside.table``. CHOSEN_JOBS: the number of chosen jobs, UNASKED before the policy is asked. FIRST_WAITING: the
-index of the first waiting job. REFUSED: the index of a wrong choice in ``chosen``, plus one."""
+"""Slots of ``Outside.table``. CHOSEN_JOBS: the number of chosen jobs, UNASKED before the policy is asked.
+FIRST_WAITING: the index of the first waiting job. REFUSED: the index of a wrong choice in ``chosen``, plus one."""
 
 UNASKED = -1
 
@@ -122,8 +122,8 @@ def wait_for_policy(job, state, outside):
 def outside_pass(now, jobs, estimates, state, outside, clusters, bits):
     """Start the jobs that the policy chose; return True if it must be asked, or was wrong.
 
-    It is asked if a job waits and, on a pool, a processor is free. On clusters it is asked again until it starts no job, as what
-    fits depends on where the chosen jobs were put.
+    It is asked if a job waits and, on a pool, a processor is free. On clusters it is asked again until it starts no
+    job, as what fits depends on where the chosen jobs were put.
     """
     counters, table = state.counters, outside.table
     while True:

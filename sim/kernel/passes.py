@@ -1,8 +1,8 @@
 """The scheduling passes: start waiting jobs, given the plan of the running ones.
 
-``full_pass`` covers the whole queue. ``submit_pass`` covers one job just submitted, if all others were rejected before and no job
-has ended or been corrected since: a rejected candidate stays rejected while no processor comes free and the reservation stands,
-because time only brings the reservation nearer.
+``full_pass`` covers the whole queue. ``submit_pass`` covers one job just submitted, if all others were rejected before
+and no job has ended or been corrected since: a rejected candidate stays rejected while no processor comes free and the
+reservation stands, because time only brings the reservation nearer.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ from sim.kernel.queue import (
 from sim.kernel.state import start_job, undecided
 
 STRICT, LIST, EASY, JUSTBF, CONSERVATIVE, HARM, PLANRS, ORIGBF = range(8)
-"""Algorithms. STRICT: no backfilling. LIST: start each job that fits. EASY: one reservation for the head (Lifka 1995; Mu'alem &
-Feitelson 2001). JUSTBF: a plan for all jobs, made again at each pass. CONSERVATIVE: reservations for all jobs, kept. HARM:
-expected harm, with its own queue and passes (:mod:`sim.kernel.harm`). On clusters, PLANRS: a plan of all jobs, improved by a
-search (:mod:`sim.kernel.planning`), and ORIGBF: backfilling of several queues by fair share (:mod:`sim.kernel.cluster_passes`)."""
+"""Algorithms. STRICT: no backfilling. LIST: start each job that fits. EASY: one reservation for the head (Lifka 1995;
+Mu'alem & Feitelson 2001). JUSTBF: a plan for all jobs, made again at each pass. CONSERVATIVE: reservations for all
+jobs, kept. HARM: expected harm, with its own queue and passes (:mod:`sim.kernel.harm`). On clusters, PLANRS: a plan of
+all jobs, improved by a search (:mod:`sim.kernel.planning`), and ORIGBF: backfilling of several queues by fair share
+(:mod:`sim.kernel.cluster_passes`)."""
 
 
 @kernel
@@ -96,8 +97,8 @@ def started_behind(algorithm, procs, fit, now, counters):
 def full_pass(settings, again, now, jobs, estimates, work):
     """Start every job that may start.
 
-    With one queue, ``front`` gives the backfill order too and ``back`` is not used. With ``again`` the pass that stopped at an
-    undecided job continues: order, reservations and plan are unchanged.
+    With one queue, ``front`` gives the backfill order too and ``back`` is not used. With ``again`` the pass that
+    stopped at an undecided job continues: order, reservations and plan are unchanged.
     """
     front, profile, state, counters = work.front, work.profile, work.state, work.state.counters
     bits = settings.bits

@@ -2,14 +2,14 @@
 
 After Klusacek & Chlumsky (2016).
 
-Each cluster has a list of planned jobs. A cycle (a pass of the event loop) follows the authors. Ended jobs leave. Then comes an
-update: jobs are seated one by one in the order of their planned starts, none before the job in front of it. Each new job, in
-order of submission, goes into the earliest gap that any cluster has for it (on ties the first such cluster), behind all jobs
-planned for no later; another update follows. Jobs planned for now start. The search follows, then a second cycle, which starts
-jobs brought forward to now. An update may choose other nodes of the cluster.
+Each cluster has a list of planned jobs. A cycle (a pass of the event loop) follows the authors. Ended jobs leave. Then
+comes an update: jobs are seated one by one in the order of their planned starts, none before the job in front of it.
+Each new job, in order of submission, goes into the earliest gap that any cluster has for it (on ties the first such
+cluster), behind all jobs planned for no later; another update follows. Jobs planned for now start. The search follows,
+then a second cycle, which starts jobs brought forward to now. An update may choose other nodes of the cluster.
 
-The search moves a random job to a random position of a random cluster that it may use, seats the jobs, evaluates, and keeps
-improvements.
+The search moves a random job to a random position of a random cluster that it may use, seats the jobs, evaluates, and
+keeps improvements.
 """
 
 from __future__ import annotations

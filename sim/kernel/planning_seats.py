@@ -2,16 +2,18 @@
 
 A plan is lists of jobs; seating gives them planned starts.
 
-No job overtakes another, so at the time of the last seat all jobs seated so far have begun, and after it they only end. Free
-resources never decrease after that time, so a job that fits then fits for its whole duration: no gaps are searched; time moves
-from end to end until the job fits. The ends are the sorted ends of running jobs and a heap of the ends of seated jobs.
+No job overtakes another, so at the time of the last seat all jobs seated so far have begun, and after it they only end.
+Free resources never decrease after that time, so a job that fits then fits for its whole duration: no gaps are
+searched; time moves from end to end until the job fits. The ends are the sorted ends of running jobs and a heap of the
+ends of seated jobs.
 
-A search tries plans that differ from the best plan from some position on. Seating stops once jobs are seated as in the best plan
-and every job that is seated elsewhere has ended in both plans.
+A search tries plans that differ from the best plan from some position on. Seating stops once jobs are seated as in the
+best plan and every job that is seated elsewhere has ended in both plans.
 
-Plans are compared by three criteria, which are minimised (Klusacek & Chlumsky): the sum of planned waits, the sum of bounded
-slowdowns with requested times as runtimes, and unfairness. A user's NUWT is the past and planned waiting time of its jobs over
-what they have consumed so far. A plan is better if the weighted sum of relative improvements is positive.
+Plans are compared by three criteria, which are minimised (Klusacek & Chlumsky): the sum of planned waits, the sum of
+bounded slowdowns with requested times as runtimes, and unfairness. A user's NUWT is the past and planned waiting time
+of its jobs over what they have consumed so far. A plan is better if the weighted sum of relative improvements is
+positive.
 """
 
 from __future__ import annotations
@@ -52,16 +54,16 @@ BOUND_S = 10
 class Planner(NamedTuple):
     """A plan and the arrays to change it; int64 unless stated.
 
-    ``order`` [clusters, jobs]: the jobs planned in each cluster, ``size`` [clusters] of them, in order of their planned starts
-    ``at`` [jobs]; ``nodes`` has their planned nodes. A trial puts its jobs in ``spare`` and its number in their ``stamp`` [jobs].
-    ``ends`` [clusters, running jobs]: sorted events of the predicted ends of running jobs, NEVER last. ``heap`` [jobs]: ends of
-    seated jobs. ``free`` and ``left``: working copies of those of ``nodes``.
+    ``order`` [clusters, jobs]: the jobs planned in each cluster, ``size`` [clusters] of them, in order of their planned
+    starts ``at`` [jobs]; ``nodes`` has their planned nodes. A trial puts its jobs in ``spare`` and its number in their
+    ``stamp`` [jobs]. ``ends`` [clusters, running jobs]: sorted events of the predicted ends of running jobs, NEVER
+    last. ``heap`` [jobs]: ends of seated jobs. ``free`` and ``left``: working copies of those of ``nodes``.
 
-    A job with wait w and duration d has slowdown max(UNIT, (w + d) ``rate``); ``slowdown`` [jobs] is that of the plan. Waits of
-    planned and running jobs by user are ``waits`` [users + 1], in a trial ``trial_waits``; the last entry is for unknown users.
-    ``past`` and ``usage`` [users + 1], float: waits and consumption of ended jobs; ``inverse``: 1 over consumption, in a
-    search. ``present`` [users]: users with planned jobs. ``claim`` [rows], float: the processors that a job counts for.
-    ``queue`` [rows]: the place of its queue in OrigBF.
+    A job with wait w and duration d has slowdown max(UNIT, (w + d) ``rate``); ``slowdown`` [jobs] is that of the plan.
+    Waits of planned and running jobs by user are ``waits`` [users + 1], in a trial ``trial_waits``; the last entry is
+    for unknown users. ``past`` and ``usage`` [users + 1], float: waits and consumption of ended jobs; ``inverse``: 1
+    over consumption, in a search. ``present`` [users]: users with planned jobs. ``claim`` [rows], float: the processors
+    that a job counts for. ``queue`` [rows]: the place of its queue in OrigBF.
     """
 
     numbers: np.ndarray
@@ -144,8 +146,8 @@ def pass_end(event, run, size, ends, heap):
 def seat(cluster, first, past, until, best, planner):
     """Seat the jobs of a cluster of nodes from position ``first`` on.
 
-    The result is the ``best`` plan, or a trial whose order differs from it only up to position ``past``. ``until``: the planned end
-    of a job that the trial moved out of the cluster, 0 for none.
+    The result is the ``best`` plan, or a trial whose order differs from it only up to position ``past``. ``until``: the
+    planned end of a job that the trial moved out of the cluster, 0 for none.
     """
     numbers, nodes, spare = planner.numbers, planner.nodes, planner.spare
     bits, row, fit, at, stamp = numbers[BITS], nodes.row, planner.fit, planner.at, planner.stamp

@@ -1,22 +1,23 @@
 """Plans of waiting jobs on a pool: several reservations, JustBF and Conservative.
 
-**EASY with k reservations**: the first k waiting jobs that cannot start hold one each. Backfilling may delay none of these jobs.
-The algorithm lies between EASY (k = 1) and a reservation for every job (Chiang, Arpaci-Dusseau & Vernon 2002 compare k). Jobs are
-tried in primary order until k hold a reservation, the rest in backfill order.
+**EASY with k reservations**: the first k waiting jobs that cannot start hold one each. Backfilling may delay none of
+these jobs. The algorithm lies between EASY (k = 1) and a reservation for every job (Chiang, Arpaci-Dusseau & Vernon
+2002 compare k). Jobs are tried in primary order until k hold a reservation, the rest in backfill order.
 
-**JustBF** (Goponenko et al. 2022): every pass plans all waiting jobs again, in queue order. Each job is planned at the earliest
-time that delays none planned before it; jobs planned for now start. Only starts now matter. So the pass first finds a job that
-fits now beside the plans made so far, and plans the jobs in front of it only up to a horizon, the time until which it would run. A
-job without a place before the horizon stays open: the plan is exact before the horizon, and beyond it open jobs may still take
-room. A job planned to run beyond the horizon moves it. While all runs as planned and new jobs join the end of the queue, a new
-plan would be the same, so before the horizon planning continues where it stopped.
+**JustBF** (Goponenko et al. 2022): every pass plans all waiting jobs again, in queue order. Each job is planned at the
+earliest time that delays none planned before it; jobs planned for now start. Only starts now matter. So the pass first
+finds a job that fits now beside the plans made so far, and plans the jobs in front of it only up to a horizon, the time
+until which it would run. A job without a place before the horizon stays open: the plan is exact before the horizon, and
+beyond it open jobs may still take room. A job planned to run beyond the horizon moves it. While all runs as planned and
+new jobs join the end of the queue, a new plan would be the same, so before the horizon planning continues where it
+stopped.
 
-**Conservative backfilling** (Mu'alem & Feitelson 2001): every job holds a reservation. A job gets its reservation on arrival and
-keeps it or gets an earlier one. When a job ends early the plan is compressed: in the order of their reserved starts, waiting jobs
-are seated again, each at the earliest time that delays no job seated before it. This delays no job: a job that moves forward takes
-nothing from jobs with later reservations. So the search for a new seat can leave the job in the plan: before its reserved start no
-later job holds anything, and from then on the job itself holds what it needs. Only an outlived prediction can move reservations
-back; then all jobs are seated again.
+**Conservative backfilling** (Mu'alem & Feitelson 2001): every job holds a reservation. A job gets its reservation on
+arrival and keeps it or gets an earlier one. When a job ends early the plan is compressed: in the order of their
+reserved starts, waiting jobs are seated again, each at the earliest time that delays no job seated before it. This
+delays no job: a job that moves forward takes nothing from jobs with later reservations. So the search for a new seat
+can leave the job in the plan: before its reserved start no later job holds anything, and from then on the job itself
+holds what it needs. Only an outlived prediction can move reservations back; then all jobs are seated again.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ from sim.kernel.state import start_job, undecided
 def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bits):
     """Walk the primary queue until ``reservations`` jobs hold one; return the next to start.
 
-    The result is the index of the next job that may start now, or -1 if there is none. It is not started here; call this again
-    after each start.
+    The result is the index of the next job that may start now, or -1 if there is none. It is not started here; call
+    this again after each start.
     """
     counters = state.counters
     build_profile(now, profile, state, bits)
@@ -84,11 +85,12 @@ def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bit
 
 
 HORIZON, OPEN, WIDEST = range(3)
-"""Slots of ``Profile.ahead``: the time before which the plan is exact; the index of the first open job (plans of all jobs in
-front of it are exact at any time); a bound on the processors free at once before the horizon."""
+"""Slots of ``Profile.ahead``: the time before which the plan is exact; the index of the first open job (plans of all
+jobs in front of it are exact at any time); a bound on the processors free at once before the horizon."""
 
 AHEAD, NOW = range(2)
-"""Rows of ``Profile.longest``, max seconds by class: for places that begin before the horizon, and for places that begin now."""
+"""Rows of ``Profile.longest``, max seconds by class: for places that begin before the horizon, and for places that
+begin now."""
 
 MANY = 64
 """Min waiting jobs for which a horizon is used."""
@@ -244,8 +246,8 @@ def move_horizon(horizon, profile, counters):
 def compress(again, steady, now, jobs, estimates, work, bits):
     """Seat all waiting jobs again; start those due now. Their keys are their reserved starts.
 
-    With ``again`` the pass continues from the job that was undecided. If the plan is ``steady`` and no job may run longer than
-    planned, only jobs that can start earlier are moved.
+    With ``again`` the pass continues from the job that was undecided. If the plan is ``steady`` and no job may run
+    longer than planned, only jobs that can start earlier are moved.
     """
     queue, profile, state = work.front, work.profile, work.state
     counters, advanced = state.counters, state.counters[slots.ADVANCED]
@@ -271,10 +273,10 @@ def compress(again, steady, now, jobs, estimates, work, bits):
 def advance_reservations(now, jobs, estimates, queue, profile, state, bits):
     """Start the jobs due now, and move others into processors that came free early.
 
-    A job can only start earlier before ``freed``, the end of the last time given back. A time that a search has ruled out for a
-    kind of jobs stays ruled out: the search looked no further than the reserved start of its job, and later jobs that move give
-    back processors only from their own reserved starts on. Returns False after so many moves that rebuilding the profile is
-    better, as moves only add entries to it.
+    A job can only start earlier before ``freed``, the end of the last time given back. A time that a search has ruled
+    out for a kind of jobs stays ruled out: the search looked no further than the reserved start of its job, and later
+    jobs that move give back processors only from their own reserved starts on. Returns False after so many moves that
+    rebuilding the profile is better, as moves only add entries to it.
     """
     counters = state.counters
     pass_on(profile, counters, now)

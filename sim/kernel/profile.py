@@ -1,12 +1,13 @@
 """Free processors over time, for algorithms that plan.
 
-The profile is a step function, kept in blocks of entries in order of time: a reservation moves entries of one block only, and a
-search skips blocks in which too few processors are free. A search begins where the last search for jobs of the same kind in the
-same plan ended.
+The profile is a step function, kept in blocks of entries in order of time: a reservation moves entries of one block
+only, and a search skips blocks in which too few processors are free. A search begins where the last search for jobs of
+the same kind in the same plan ended.
 
-A plan only gets fuller, so a job has no place before the place of an earlier job of its kind. What searches have ruled out is
-int64 [KINDS + 1, 4]. A row of a kind has the number of the plan last searched, the kind's request and seconds, and the time before
-which it has no place. Kinds that share a row overwrite each other. The last row has the number of the current plan.
+A plan only gets fuller, so a job has no place before the place of an earlier job of its kind. What searches have ruled
+out is int64 [KINDS + 1, 4]. A row of a kind has the number of the plan last searched, the kind's request and seconds,
+and the time before which it has no place. Kinds that share a row overwrite each other. The last row has the number of
+the current plan.
 """
 
 from __future__ import annotations
@@ -63,12 +64,13 @@ FILLED = 16
 class Profile(NamedTuple):
     """A step function: ``free[i]`` processors from ``time[i]`` on; all int64.
 
-    ``counters[BLOCKS]`` blocks stand in order of time. For each, ``order`` is its number, and its entries begin at ``SIZE`` times
-    that; ``first`` is the time of its first entry, ``count`` the number of its entries. ``shift`` processors are free in the
-    whole block in addition to ``free`` of an entry; ``least`` and ``most`` bound the sum. A place in the profile is one integer,
-    index in ``order`` << BITS | index in the block; the first place is 0. ``searched``: see :mod:`sim.kernel.profile`; the kind
-    of a job is its number of processors. For plans that leave far places open (:mod:`sim.kernel.pool_plans`): ``ahead`` [3],
-    ``longest`` [2, classes of a queue], ``planned`` [entries of a queue].
+    ``counters[BLOCKS]`` blocks stand in order of time. For each, ``order`` is its number, and its entries begin at
+    ``SIZE`` times that; ``first`` is the time of its first entry, ``count`` the number of its entries. ``shift``
+    processors are free in the whole block in addition to ``free`` of an entry; ``least`` and ``most`` bound the sum. A
+    place in the profile is one integer, index in ``order`` << BITS | index in the block; the first place is 0.
+    ``searched``: see :mod:`sim.kernel.profile`; the kind of a job is its number of processors. For plans that leave far
+    places open (:mod:`sim.kernel.pool_plans`): ``ahead`` [3], ``longest`` [2, classes of a queue], ``planned`` [entries
+    of a queue].
     """
 
     time: np.ndarray
@@ -225,8 +227,8 @@ def next_busy(profile, counters, place, procs, until):
 def earliest(profile, counters, procs, seconds, limit, due):
     """Return the first place from which ``procs`` processors are free long enough.
 
-    That is for ``seconds``, or until ``due``. Return -1 if no such place begins before ``limit``, which is at most ``due``. The
-    search begins where the last one for such jobs ended.
+    That is for ``seconds``, or until ``due``. Return -1 if no such place begins before ``limit``, which is at most
+    ``due``. The search begins where the last one for such jobs ended.
     """
     counters[EVENTS] -= 1
     begin, place = ruled_out(profile.searched, procs, seconds), 0

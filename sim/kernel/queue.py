@@ -1,9 +1,9 @@
 """Waiting jobs, sorted by (key, job), in one of two forms over the same arrays.
 
-Packed queues have no holes. Conservative uses them, as it sorts jobs by their reserved starts. All other algorithms use queues
-with gaps: a started job leaves a hole until a new job needs the place or half of the entries are holes, so that removing one of
-thousands of jobs moves no entry. In long queues, blocks of entries and groups of blocks store their min width and, for each class
-of widths, their min estimate: a scan for a job that fits skips blocks and groups without one.
+Packed queues have no holes. Conservative uses them, as it sorts jobs by their reserved starts. All other algorithms use
+queues with gaps: a started job leaves a hole until a new job needs the place or half of the entries are holes, so that
+removing one of thousands of jobs moves no entry. In long queues, blocks of entries and groups of blocks store their min
+width and, for each class of widths, their min estimate: a scan for a job that fits skips blocks and groups without one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from features.jit import apart, kernel
 
 BEGIN, END, MOVED, CLASSES = range(4)
-"""Slots of ``Queue.bounds``: the first entry, the entry after the last (with gaps), by how many places entries have been moved
-to make room since gaps were last spread evenly, and the number of values stored for each block."""
+"""Slots of ``Queue.bounds``: the first entry, the entry after the last (with gaps), by how many places entries have
+been moved to make room since gaps were last spread evenly, and the number of values stored for each block."""
 
 HOLE = 1 << 62
 """Processors of a hole, so that it never fits; also the min estimate of a block without jobs."""
@@ -37,9 +37,10 @@ UNKNOWN = -1
 class Queue(NamedTuple):
     """Arrays of a queue.
 
-    ``bounds`` is int64 [4]. Each entry has a sort key (float64), and int64 row (-1: a hole), processors and estimate for the
-    question FIT. ``least`` is [blocks, classes], flattened: at 0 the min processors of a block, at c the min estimate among its
-    jobs of width classes up to c; ``group_least`` the same for groups. ``width_class``: the class of each width up to ``NARROW``.
+    ``bounds`` is int64 [4]. Each entry has a sort key (float64), and int64 row (-1: a hole), processors and estimate
+    for the question FIT. ``least`` is [blocks, classes], flattened: at 0 the min processors of a block, at c the min
+    estimate among its jobs of width classes up to c; ``group_least`` the same for groups. ``width_class``: the class of
+    each width up to ``NARROW``.
     """
 
     bounds: np.ndarray
@@ -54,7 +55,8 @@ class Queue(NamedTuple):
 
 NARROW_BITS = 12
 NARROW = (1 << NARROW_BITS) - 1
-"""Max processors in the table of classes. Wider jobs get the class of their leading bits plus 2 for each bit shifted out."""
+"""Max processors in the table of classes. Wider jobs get the class of their leading bits plus 2 for each bit shifted
+out."""
 
 
 @lru_cache(maxsize=8)
@@ -169,7 +171,8 @@ def find(queue, job):
 def gapped_insert(queue, waiting, key, job, procs, fit, start):
     """Insert ``job`` by (key, job) into a queue with gaps that holds ``waiting`` jobs.
 
-    ``job`` must be greater than all jobs with the same key. Return the first entry that has changed, -1 if all may have.
+    ``job`` must be greater than all jobs with the same key. Return the first entry that has changed, -1 if all may
+    have.
     """
     bounds, stay = queue.bounds, waiting > 0
     if waiting == 0:
@@ -297,7 +300,8 @@ def forget(queue, block):
 def may_hold(queue, least, which, free, longest, extra):
     """Tell whether a block or group may hold a job that fits.
 
-    A job fits with at most ``free`` processors if it also has an estimate of at most ``longest`` or at most ``extra`` processors.
+    A job fits with at most ``free`` processors if it also has an estimate of at most ``longest`` or at most ``extra``
+    processors.
     """
     at = which * queue.bounds[CLASSES]
     return least[at] <= min(free, extra) or least[at + class_of(queue, free)] <= longest

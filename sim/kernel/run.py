@@ -1,7 +1,7 @@
 """The compiled entry: one resumable simulation, or the many of a sweep.
 
-Python between two simulations would be too slow for a sweep over thousands of policies or scenarios. So the reset of the arrays
-is compiled here, too. There is one call of the event loop, so it is compiled once.
+Python between two simulations would be too slow for a sweep over thousands of policies or scenarios. So the reset of
+the arrays is compiled here, too. There is one call of the event loop, so it is compiled once.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from sim.machine.nodes import change
 class Sweep(NamedTuple):
     """Simulations of the same jobs: starts, what differs between them, where they begin.
 
-    ``starts`` is int64 [simulations, jobs]; no rows: one simulation of the caller's, which may be resumed.
-    ``weights`` of the primary order are [simulations, 6] on (n, r, wait, r/n, expansion, r n), or [simulations, parameters] of a
-    score; no rows: the given ones hold. ``runtimes`` is int64 [simulations, jobs or more]. If it has rows, the simulations begin
-    in the midst: of the jobs submitted by then, the first run, with predicted ends ``planned`` and numbers of ``corrections``,
-    both int64, and the others wait. ``memory`` is that of a compiled predictor at the start. If a job is ``wanted`` (its row plus
-    one, else 0), simulations end at its start; the starts of jobs still waiting then mean nothing.
+    ``starts`` is int64 [simulations, jobs]; no rows: one simulation of the caller's, which may be resumed. ``weights``
+    of the primary order are [simulations, 6] on (n, r, wait, r/n, expansion, r n), or [simulations, parameters] of a
+    score; no rows: the given ones hold. ``runtimes`` is int64 [simulations, jobs or more]. If it has rows, the
+    simulations begin in the midst: of the jobs submitted by then, the first run, with predicted ends ``planned`` and
+    numbers of ``corrections``, both int64, and the others wait. ``memory`` is that of a compiled predictor at the
+    start. If a job is ``wanted`` (its row plus one, else 0), simulations end at its start; the starts of jobs still
+    waiting then mean nothing.
     """
 
     weights: np.ndarray
@@ -102,8 +103,8 @@ def reset(free, jobs, state, memory, sweep):
 def resume(settings, now, inputs, work, sweep, scenarios, slurm, outside):
     """Prepare a simulation that begins in the midst, if the scheduler can.
 
-    Harm, Slurm's scheduler and policies outside have their own queues and begin no simulation in the midst; their forms of the
-    kernel are compiled without this.
+    Harm, Slurm's scheduler and policies outside have their own queues and begin no simulation in the midst; their forms
+    of the kernel are compiled without this.
     """
     if scenarios is not None or slurm is not None or outside is not None:
         return

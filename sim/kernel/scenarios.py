@@ -1,10 +1,10 @@
 """Scenarios: K possible futures of all jobs, and when the head could start in each.
 
-In scenario k each job draws its runtime from its distribution (:mod:`models.runtime.distribution`) at its own fixed number
-``uniforms[row, k]``. A job's K numbers are stratified, one in each K-th of [0, 1), in an order of its own, so that K
-scenarios tell as much as many independent ones. A running job draws again, at the same numbers, each time that it outlives one
-more of its quantiles; nothing else changes its draws. Each scenario has a list of the running jobs in order of their
-ends; these lists are brought up to date only when a decision needs them.
+In scenario k each job draws its runtime from its distribution (:mod:`models.runtime.distribution`) at its own fixed
+number ``uniforms[row, k]``. A job's K numbers are stratified, one in each K-th of [0, 1), in an order of its own, so
+that K scenarios tell as much as many independent ones. A running job draws again, at the same numbers, each time that
+it outlives one more of its quantiles; nothing else changes its draws. Each scenario has a list of the running jobs in
+order of their ends; these lists are brought up to date only when a decision needs them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ RETOLD = -2
 """Value in ``Scenarios.outlived``: the job has new quantiles and has outlived none of them."""
 
 TAKEN, SEEN_ENDS, STARVED, QUEUED, RUNNING, LISTED, HEAD_JOB, STARTS, STAMP, NUMBERS = range(10)
-"""Slots of ``Scenarios.numbers``. So far: jobs TAKEN into the queue, ended jobs noted (SEEN_ENDS), STARVED jobs moved up. QUEUED:
-jobs in ``queue``; RUNNING: jobs in ``running``; LISTED: the first of these, which are in the lists. HEAD_JOB: the job whose
-starts ``head`` holds, plus one; STARTS: the sum of these starts; STAMP: the stamp of valid rows in ``until``."""
+"""Slots of ``Scenarios.numbers``. So far: jobs TAKEN into the queue, ended jobs noted (SEEN_ENDS), STARVED jobs moved
+up. QUEUED: jobs in ``queue``; RUNNING: jobs in ``running``; LISTED: the first of these, which are in the lists.
+HEAD_JOB: the job whose starts ``head`` holds, plus one; STARTS: the sum of these starts; STAMP: the stamp of valid rows
+in ``until``."""
 
 START, AVAILABLE, POSITION = range(3)
-"""Rows of ``Scenarios.head``. On nodes AVAILABLE is the number of chunks with room beyond the head's, POSITION the cluster."""
+"""Rows of ``Scenarios.head``. On nodes AVAILABLE is the number of chunks with room beyond the head's, POSITION the
+cluster."""
 
 FOUND_AT, FOUND_FOR, FOUND = range(3)
 """Columns of ``Scenarios.until``: the stamp and the key (processors or kind) of a result, and its first value."""
@@ -42,8 +44,9 @@ FOUND_AT, FOUND_FOR, FOUND = range(3)
 class Room(NamedTuple):
     """The number of chunks of one job that have room, int64.
 
-    Per node ``node`` [nodes] and per cluster ``total`` [clusters] after the ends applied so far, ``first`` and ``first_total``
-    before any end. ``gain`` [jobs]: how many more have room once a running job has ended; UNKNOWN: to be computed on its nodes.
+    Per node ``node`` [nodes] and per cluster ``total`` [clusters] after the ends applied so far, ``first`` and
+    ``first_total`` before any end. ``gain`` [jobs]: how many more have room once a running job has ended; UNKNOWN: to
+    be computed on its nodes.
     """
 
     node: np.ndarray
@@ -56,8 +59,9 @@ class Room(NamedTuple):
 class Tables(NamedTuple):
     """Tables for scenarios on nodes, int64; empty on the single pool.
 
-    Room for chunks of the ``head``, and of an ``other`` job that may run beside it. ``delayed`` [a power of two, FOUND + K]: when
-    the head could start if a job of a kind stayed in a cluster for ever. ``sole`` [nodes]: the only running job on a node.
+    Room for chunks of the ``head``, and of an ``other`` job that may run beside it. ``delayed`` [a power of two, FOUND
+    + K]: when the head could start if a job of a kind stayed in a cluster for ever. ``sole`` [nodes]: the only running
+    job on a node.
     """
 
     head: Room
@@ -69,13 +73,14 @@ class Tables(NamedTuple):
 class Scenarios(NamedTuple):
     """Arrays of an algorithm that weighs scenarios.
 
-    By rows of the given table: ``uniforms`` float64 [rows, K] and ``quantiles`` int64 [rows, levels]. ``seconds`` int64 [jobs,
-    K]: drawn runtimes. ``outlived`` int64 [jobs]: how many of its quantiles a running job has outlived. ``running`` int64 [most]:
-    running jobs in order of start. ``ends`` and ``owner`` int64 [K, most]: the ascending ends of each scenario, and their jobs.
-    ``head`` int64 [3, K]: when the head can start, the processors free then, and how many ends that takes. ``until`` int64
-    [WIDTHS, FOUND + K]: when the head could start beside a job of a width that never ends; on nodes, when a job of a kind could
-    start beside the head. ``queue`` int64 [jobs]: waiting jobs in order. ``facts`` float64 [jobs, FACTS]: values computed at
-    submission. ``scales`` float64: constants and running sums of :mod:`sim.kernel.harm`. ``tables``: see :class:`Tables`.
+    By rows of the given table: ``uniforms`` float64 [rows, K] and ``quantiles`` int64 [rows, levels]. ``seconds`` int64
+    [jobs, K]: drawn runtimes. ``outlived`` int64 [jobs]: how many of its quantiles a running job has outlived.
+    ``running`` int64 [most]: running jobs in order of start. ``ends`` and ``owner`` int64 [K, most]: the ascending ends
+    of each scenario, and their jobs. ``head`` int64 [3, K]: when the head can start, the processors free then, and how
+    many ends that takes. ``until`` int64 [WIDTHS, FOUND + K]: when the head could start beside a job of a width that
+    never ends; on nodes, when a job of a kind could start beside the head. ``queue`` int64 [jobs]: waiting jobs in
+    order. ``facts`` float64 [jobs, FACTS]: values computed at submission. ``scales`` float64: constants and running
+    sums of :mod:`sim.kernel.harm`. ``tables``: see :class:`Tables`.
     """
 
     numbers: np.ndarray
@@ -151,8 +156,8 @@ def draw(job, row, requested, scenarios):
 def draw_runtimes(rows, elapsed, requested, uniforms, quantiles, runtimes):
     """Draw the runtime of jobs in each scenario from the quantiles they have not outlived.
 
-    Each job has its row of the table in ``rows``, and ``elapsed`` and ``requested`` seconds, int64 [jobs]. Writes ``runtimes``
-    [scenarios, jobs or more], which are always longer than ``elapsed``.
+    Each job has its row of the table in ``rows``, and ``elapsed`` and ``requested`` seconds, int64 [jobs]. Writes
+    ``runtimes`` [scenarios, jobs or more], which are always longer than ``elapsed``.
     """
     levels = quantiles.shape[1]
     for job in range(len(rows)):

@@ -24,8 +24,8 @@ from sim.machine.plan import Plan
 class WorkArrays(NamedTuple):
     """Queues (one if that suffices), profile of planning algorithms, state of a simulation.
 
-    ``clusters`` is None on a single pool, ``outside`` is None without a policy outside. They are not part of the state: otherwise
-    every function that takes the state would be compiled once more.
+    ``clusters`` is None on a single pool, ``outside`` is None without a policy outside. They are not part of the state:
+    otherwise every function that takes the state would be compiled once more.
     """
 
     front: Queue
@@ -83,10 +83,10 @@ class Scratch:
     ) -> WorkArrays:
         """Return reset arrays for ``jobs`` jobs on ``procs`` processors.
 
-        The arrays of the last call are reused if it asked for the same. ``plans`` adds a profile, ``decides`` the arrays of start
-        decisions; queues have ``gaps`` or are packed, and are one or ``two``. No more jobs run than there are processors, except
-        that in the second of their predicted ends per-event semantics may start as many again before the ends are handled. Each
-        job, running or planned, adds at most two steps to a profile.
+        The arrays of the last call are reused if it asked for the same. ``plans`` adds a profile, ``decides`` the
+        arrays of start decisions; queues have ``gaps`` or are packed, and are one or ``two``. No more jobs run than
+        there are processors, except that in the second of their predicted ends per-event semantics may start as many
+        again before the ends are handled. Each job, running or planned, adds at most two steps to a profile.
         """
         sizes = (jobs, procs, plans, gaps)
         if sizes != self._last or two not in self._works:

@@ -1,8 +1,8 @@
 """The arrays of a simulation and the functions that change them; int64 seconds or counts.
 
-Seconds count from the first submission. Jobs are rows in order of submission, so the row number settles every tie: earlier
-submission, then file order. A running job's sequence number counts starts. An event is one integer, ``time << bits | sequence``,
-so one comparison orders two events.
+Seconds count from the first submission. Jobs are rows in order of submission, so the row number settles every tie:
+earlier submission, then file order. A running job's sequence number counts starts. An event is one integer,
+``time << bits | sequence``, so one comparison orders two events.
 """
 
 from __future__ import annotations
@@ -55,14 +55,16 @@ from features.jit import apart, kernel
     WANTED,  # the job at whose start the simulation may end, plus one; 0 for none
     COUNTERS,
 ) = range(40)
-"""Slots of ``State.counters``. A record with named fields was tried: JustBF is 3 % faster with it, and EASY 4 % slower."""
+"""Slots of ``State.counters``. A record with named fields was tried: JustBF is 3 % faster with it, and EASY 4 %
+slower."""
 
 
 NEVER = 1 << 62
 """A time that never comes, or an amount of work that is never used up."""
 
 LATER, PLANNED, EARLIER = range(3)
-"""Values of ``counters[AS_PLANNED]``: some job may run longer than planned, all runs as planned, some job has ended early."""
+"""Values of ``counters[AS_PLANNED]``: some job may run longer than planned, all runs as planned, some job has ended
+early."""
 
 LEFT = -1
 """Value in ``State.planned``: the job is no longer in the plan of running jobs."""

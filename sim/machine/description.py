@@ -1,10 +1,11 @@
 """Descriptions of machines: clusters of nodes, and limits on what jobs hold.
 
-A description and a table of jobs give the simulator's arrays (:meth:`Machine.arrays_for`). A job that requests nodes asks for
-that many chunks on different nodes; one that requests only processors takes them anywhere in one cluster. Memory and GPUs are
-stated for the whole job; each chunk takes its part, rounded up. A property is one stated for a cluster or its nodes, a cluster's
-name (also after ``cl_``), a host (``NAME3`` is the third node of cluster NAME, also with a domain), or ``nodecpus12`` for nodes
-with 12 processors. Other properties are ignored, unless they name a cluster or a host.
+A description and a table of jobs give the simulator's arrays (:meth:`Machine.arrays_for`). A job that requests nodes
+asks for that many chunks on different nodes; one that requests only processors takes them anywhere in one cluster.
+Memory and GPUs are stated for the whole job; each chunk takes its part, rounded up. A property is one stated for a
+cluster or its nodes, a cluster's name (also after ``cl_``), a host (``NAME3`` is the third node of cluster NAME, also
+with a domain), or ``nodecpus12`` for nodes with 12 processors. Other properties are ignored, unless they name a cluster
+or a host.
 """
 
 from __future__ import annotations
@@ -79,9 +80,9 @@ class Cluster:
 class Limit:
     """What one user, group or class may hold at any planned moment, in each cluster.
 
-    ``value`` counts processors or jobs, or is a share of the cluster's processors. Without ``name`` each user, group or class
-    (the trace's queue) has a limit of its own. With ``longer_than_s`` the class is all jobs that request more seconds than that;
-    with ``cluster`` the limit holds only there.
+    ``value`` counts processors or jobs, or is a share of the cluster's processors. Without ``name`` each user, group or
+    class (the trace's queue) has a limit of its own. With ``longer_than_s`` the class is all jobs that request more
+    seconds than that; with ``cluster`` the limit holds only there.
     """
 
     of: Of
@@ -182,8 +183,8 @@ class Machine:
     def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
         """Return the machine when it is empty, and what the jobs of a cleaned table ask of it.
 
-        Every cluster counts as eligible: :meth:`could_hold` tells which could hold a job. Raises InputError for too many
-        properties.
+        Every cluster counts as eligible: :meth:`could_hold` tells which could hold a job. Raises InputError for too
+        many properties.
         """
         resources = self._resources(jobs)
         capacities = []

@@ -1,8 +1,9 @@
 """Clusters of nodes as arrays: what jobs ask for, and where they fit.
 
-A job runs inside one cluster. It asks for chunks: equal parts, each of which lies on one node. Chunks that are ``apart`` lie on
-different nodes ("4 nodes with 8 processors each"), others where there is room ("32 processors anywhere": 32 chunks of one). A job
-that asks for ``whole`` nodes gets idle nodes with all their resources. Nodes are taken in their order.
+A job runs inside one cluster. It asks for chunks: equal parts, each of which lies on one node. Chunks that are
+``apart`` lie on different nodes ("4 nodes with 8 processors each"), others where there is room ("32 processors
+anywhere": 32 chunks of one). A job that asks for ``whole`` nodes gets idle nodes with all their resources. Nodes are
+taken in their order.
 
 Whether a job fits depends on a table ``free`` [nodes, resources] and a table ``left`` [clusters, limits]: those of now
 (``Nodes.free``, ``Nodes.left``) or of a planned moment.
@@ -30,8 +31,8 @@ NO_LIMIT = -1
 class Hours(NamedTuple):
     """When jobs may start, int64.
 
-    From ``time`` on, a job of ``kind`` starts only if it is planned to end by ``until`` [events]; one long past forbids all
-    starts. ``job_kind`` [rows] is the kind of each job of the table, ``latest`` [kinds] the present ``until``.
+    From ``time`` on, a job of ``kind`` starts only if it is planned to end by ``until`` [events]; one long past forbids
+    all starts. ``job_kind`` [rows] is the kind of each job of the table, ``latest`` [kinds] the present ``until``.
     """
 
     time: np.ndarray
@@ -62,9 +63,10 @@ class Layout(NamedTuple):
 class Requests(NamedTuple):
     """What the jobs of a table ask for, int64, a row a job.
 
-    ``chunks`` [jobs], ``per_chunk`` [jobs, resources], ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs] bits
-    that a node must have, ``eligible`` [jobs] bits of the clusters in which the job may run. ``limit`` [jobs, kinds] are the
-    limits that count the job, or -1, each in one column only; ``weight`` [jobs, kinds] is how much of a limit the job takes.
+    ``chunks`` [jobs], ``per_chunk`` [jobs, resources], ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs]
+    bits that a node must have, ``eligible`` [jobs] bits of the clusters in which the job may run. ``limit`` [jobs,
+    kinds] are the limits that count the job, or -1, each in one column only; ``weight`` [jobs, kinds] is how much of a
+    limit the job takes.
     """
 
     chunks: np.ndarray
@@ -81,10 +83,10 @@ class Nodes(NamedTuple):
     """The machine and what runs on it, int64.
 
     ``first`` [clusters + 1]: a cluster's nodes are ``first[c]`` to ``first[c + 1]``. ``capacity`` and ``free`` [nodes,
-    resources], ``properties`` [nodes] bits; ``left`` [clusters, limits]: what is left of each limit. ``row`` [jobs] is the
-    table's row of each of the kernel's jobs. ``cluster`` [rows] is where the job runs or is planned. Its nodes are ``held[row]``
-    entries of ``node`` from ``begin[row]`` on, with this many ``chunk`` each; ``begin`` [rows + 1] leaves room for all it can
-    hold.
+    resources], ``properties`` [nodes] bits; ``left`` [clusters, limits]: what is left of each limit. ``row`` [jobs] is
+    the table's row of each of the kernel's jobs. ``cluster`` [rows] is where the job runs or is planned. Its nodes are
+    ``held[row]`` entries of ``node`` from ``begin[row]`` on, with this many ``chunk`` each; ``begin`` [rows + 1] leaves
+    room for all it can hold.
     """
 
     first: np.ndarray
@@ -145,9 +147,10 @@ def could_hold(layout: Layout, requests: Requests) -> np.ndarray:
 def as_pools(layout: Layout, requests: Requests) -> tuple[Layout, Requests]:
     """Return a machine whose nodes all have one processor with each cluster as one node.
 
-    No two chunks share such a node, so it does not matter which of a cluster's equal nodes a planned job will get: they are
-    chosen when it starts. A cluster is then a pool of processors, and every scheduler plans on it as on a pool. A machine with
-    other nodes, or with different ones in a cluster, is returned as it is. ``requests`` must say where each job is eligible.
+    No two chunks share such a node, so it does not matter which of a cluster's equal nodes a planned job will get: they
+    are chosen when it starts. A cluster is then a pool of processors, and every scheduler plans on it as on a pool. A
+    machine with other nodes, or with different ones in a cluster, is returned as it is. ``requests`` must say where
+    each job is eligible.
     """
     first, sizes = layout.first[:-1], np.diff(layout.first)
     owner = np.repeat(first, sizes)

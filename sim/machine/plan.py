@@ -1,7 +1,8 @@
 """Plans of clusters: when jobs leave and come, and the first gap for a job.
 
-A cluster's plan is a list of events in order of time. Running jobs leave at their predicted ends; planned jobs come and leave, on
-the nodes chosen for them. What is free now is ``Nodes.free``; events up to now, if there are any, count as past.
+A cluster's plan is a list of events in order of time. Running jobs leave at their predicted ends; planned jobs come and
+leave, on the nodes chosen for them. What is free now is ``Nodes.free``; events up to now, if there are any, count as
+past.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ NO_START = 1 << 60
 class Plan(NamedTuple):
     """Events of each cluster, int64, and the working arrays of a search.
 
-    ``size`` [clusters] events: ``when`` [clusters, entries] is time << 1 | kind, ascending, ``row`` [clusters, entries] is the
-    job. A search has ``free`` [nodes, resources] and ``left`` [kinds] of limits at its moment. A node's last few levels of room,
-    ascending, are ``room`` [nodes, levels], each held since ``since`` [nodes, levels]. ``levels`` [nodes] counts them; ``kept``
-    [nodes] of them are older than the start under consideration, and ``least`` [nodes] is the node's room from that start on.
+    ``size`` [clusters] events: ``when`` [clusters, entries] is time << 1 | kind, ascending, ``row`` [clusters, entries]
+    is the job. A search has ``free`` [nodes, resources] and ``left`` [kinds] of limits at its moment. A node's last few
+    levels of room, ascending, are ``room`` [nodes, levels], each held since ``since`` [nodes, levels]. ``levels``
+    [nodes] counts them; ``kept`` [nodes] of them are older than the start under consideration, and ``least`` [nodes] is
+    the node's room from that start on.
     """
 
     size: np.ndarray
@@ -112,9 +114,9 @@ def withdraw(row, start, seconds, nodes, plan):
 def earliest(row, seconds, begin, latest, cluster, nodes, plan):
     """Return the earliest start of a job that stays ``seconds`` in ``cluster``, or NO_START.
 
-    The start is from ``begin`` to ``latest``. From start to end enough room must lie on nodes that keep it, and no limit may be
-    passed. Call :func:`settle_on` to choose the nodes. The events are passed once: the start under consideration moves on when
-    too little of its room is left.
+    The start is from ``begin`` to ``latest``. From start to end enough room must lie on nodes that keep it, and no
+    limit may be passed. Call :func:`settle_on` to choose the nodes. The events are passed once: the start under
+    consideration moves on when too little of its room is left.
     """
     requests, size = nodes.requests, plan.size[cluster]
     chunks, start, i = requests.chunks[row], begin, 0

@@ -1,9 +1,10 @@
 """Schedules of one trace against a baseline, with paired confidence intervals.
 
-Intervals are over weeks and replicates (:mod:`features.statistics`). Jobs of a week share its load, so whole weeks of submission
-are left out, and the same weeks of both schedules: differences between weeks cancel. Schedules are chaotic, so one replay is one
-sample. If a policy was simulated several times with shaken submissions (:mod:`features.jobs.workload_changes`), each replay is
-compared with the baseline's of the same shake, and the interval contains the variance of replays.
+Intervals are over weeks and replicates (:mod:`features.statistics`). Jobs of a week share its load, so whole weeks of
+submission are left out, and the same weeks of both schedules: differences between weeks cancel. Schedules are chaotic,
+so one replay is one sample. If a policy was simulated several times with shaken submissions
+(:mod:`features.jobs.workload_changes`), each replay is compared with the baseline's of the same shake, and the interval
+contains the variance of replays.
 """
 
 from __future__ import annotations
@@ -42,18 +43,20 @@ def compare(
 ) -> pd.DataFrame:
     """Compare schedules with the baseline: one row per policy and metric.
 
-    Columns: ``scheduler predictor correction metric value baseline relative low high coverage p replicates least most weeks note
-    sure``. Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same
-    seed, and ``replicates`` counts them. ``baseline`` is the (scheduler, predictor) compared with, the first that matches;
-    ``value`` is over all replicates, ``relative`` is value/baseline - 1, ``low`` and ``high`` its interval at ``confidence``,
-    over weeks and replicates (:func:`features.statistics.interval_of_change`; with one replicate it excludes chaos), ``coverage``
-    how often such an interval covers and ``p`` the p-value of no change, ``least`` and ``most`` the extremes of single
-    replicates. ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null if the
-    baseline is 0. The interval is also null if the metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS`` weeks;
-    ``note`` gives the reason, or says that the interval is rough. ``sure`` is that of the verdict
-    (:func:`sim.metrics.verdict.sure_changes`). ``further`` returns more metrics of a schedule, each as the sums of its weeks, float64
-    [weeks]. Raises InputError for a missing baseline, a replicate that the baseline lacks, an
-    unknown metric, two schedules of one policy and seed, and schedules that do not hold the same jobs in the same order.
+    Columns:
+    ``scheduler predictor correction metric value baseline relative low high coverage p replicates least most weeks note sure``.
+    Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same
+    seed, and ``replicates`` counts them. ``baseline`` is the (scheduler, predictor) compared with, the first that
+    matches; ``value`` is over all replicates, ``relative`` is value/baseline - 1, ``low`` and ``high`` its interval at
+    ``confidence``, over weeks and replicates (:func:`features.statistics.interval_of_change`; with one replicate it
+    excludes chaos), ``coverage`` how often such an interval covers and ``p`` the p-value of no change, ``least`` and
+    ``most`` the extremes of single replicates. ``weeks`` counts the weeks of submission that hold jobs, from the first
+    submission. ``relative`` is null if the baseline is 0. The interval is also null if the metric is no ratio of sums
+    or there are fewer than ``FEWEST_BLOCKS`` weeks; ``note`` gives the reason, or says that the interval is rough.
+    ``sure`` is that of the verdict (:func:`sim.metrics.verdict.sure_changes`). ``further`` returns more metrics of a
+    schedule, each as the sums of its weeks, float64 [weeks]. Raises InputError for a missing baseline, a replicate that
+    the baseline lacks, an unknown metric, two schedules of one policy and seed, and schedules that do not hold the same
+    jobs in the same order.
     """
     check_tau(tau_s)
     if not 0 < confidence < 1:

@@ -1,7 +1,7 @@
 """Every metric of a schedule: names, format, direction, meaning and source.
 
-All tables, pages and comparisons use this list. A metric is an entry here, a formula in :mod:`sim.metrics.schedule_metrics`, and
-a test.
+All tables, pages and comparisons use this list. A metric is an entry here, a formula in
+:mod:`sim.metrics.schedule_metrics`, and a test.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Kind = Literal["seconds", "ratio", "share", "count"]
 class Metric:
     """A metric's name, format and direction.
 
-    ``title`` and ``meaning`` are for text. ``short`` is the heading on a terminal, where values have the format ``form``. A
-    comparison of schedules includes ``compared`` metrics by default.
+    ``title`` and ``meaning`` are for text. ``short`` is the heading on a terminal, where values have the format
+    ``form``. A comparison of schedules includes ``compared`` metrics by default.
     """
 
     title: str

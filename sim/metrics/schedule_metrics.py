@@ -1,18 +1,20 @@
 """Metrics of a schedule: waits, responses, slowdowns, packing and fairness.
 
-With submission s, start, runtime p and n processors: wait Q = start - s, response F = Q + p, area n*p. Bounded slowdown follows
-Feitelson et al. 1997; AWF and P^alpha SF follow Goponenko, Lamar, Peterson, Allan, Brandt & Dechev, "Metrics for packing
-efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022). Lower is better for all but utilization.
+With submission s, start, runtime p and n processors: wait Q = start - s, response F = Q + p, area n*p. Bounded slowdown
+follows Feitelson et al. 1997; AWF and P^alpha SF follow Goponenko, Lamar, Peterson, Allan, Brandt & Dechev, "Metrics
+for packing efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022). Lower is better for all but
+utilization.
 
-Where runtimes depend on the schedule, as on a cluster whose jobs slow each other down, slowdowns are responses over undisturbed
-runtimes, and a job's area, the weight of AWF and P^alpha SF, is that of its undisturbed runtime: over its own runtimes, a schedule
-that disturbs its jobs would have the lower slowdown, and each schedule would weigh jobs in its own way.
+Where runtimes depend on the schedule, as on a cluster whose jobs slow each other down, slowdowns are responses over
+undisturbed runtimes, and a job's area, the weight of AWF and P^alpha SF, is that of its undisturbed runtime: over its
+own runtimes, a schedule that disturbs its jobs would have the lower slowdown, and each schedule would weigh jobs in its
+own way.
 
-Fairness between users is that of Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler" (JSSPP
-2017): a user's normalised user wait time (NUWT) is its total wait over the resources that it used, here seconds over
-processor-seconds, so that a user below 1 computed for longer than it waited. Fairness is the mean and the standard deviation over
-users. A user that used nothing has no NUWT and is left out of both: a schedule holds only jobs that ran, so this happens only to
-users all of whose jobs are missing.
+Fairness between users is that of Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job
+scheduler" (JSSPP 2017): a user's normalised user wait time (NUWT) is its total wait over the resources that it used,
+here seconds over processor-seconds, so that a user below 1 computed for longer than it waited. Fairness is the mean and
+the standard deviation over users. A user that used nothing has no NUWT and is left out of both: a schedule holds only
+jobs that ran, so this happens only to users all of whose jobs are missing.
 """
 
 from __future__ import annotations
@@ -34,15 +36,17 @@ from sim.metrics.names import TAU_S
 from sim.schedule import Schedule, checked
 
 _WAITS, _SLOWED = 0.01, 1.1
-"""Nothing waits noticeably if mean waits are below this share of the mean runtime and mean bounded slowdowns below this."""
+"""Nothing waits noticeably if mean waits are below this share of the mean runtime and mean bounded slowdowns below
+this."""
 
 
 class Columns(NamedTuple):
     """The columns of a schedule, [jobs] each, and its first submission and last end.
 
-    Times in seconds and processors, float64, and the number of corrections; ``first_s`` and ``last_s`` are the first submission
-    and the last end, ``of_users`` the jobs as users see them. ``undisturbed`` is the runtime, but where it depends on the schedule.
-    For several schedules of the same jobs, the columns that differ are [schedules, jobs], and ``last_s`` is [schedules].
+    Times in seconds and processors, float64, and the number of corrections; ``first_s`` and ``last_s`` are the first
+    submission and the last end, ``of_users`` the jobs as users see them. ``undisturbed`` is the runtime, but where it
+    depends on the schedule. For several schedules of the same jobs, the columns that differ are [schedules, jobs], and
+    ``last_s`` is [schedules].
     """
 
     wait: np.ndarray
@@ -88,9 +92,9 @@ def check_tau(tau_s: float) -> None:
 def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     """Return all metrics of ``schedule`` by name; times in seconds.
 
-    Counts are ``int``, the rest ``float`` (dtype object). Metrics that do not apply are NaN: fairness between users if none is
-    known. Raises InputError for a schedule without jobs, and for one with a
-    job that starts before its submission or has no runtime.
+    Counts are ``int``, the rest ``float`` (dtype object). Metrics that do not apply are NaN: fairness between users if
+    none is known. Raises InputError for a schedule without jobs, and for one with a job that starts before its
+    submission or has no runtime.
     """
     return pd.Series(metrics(schedule, tau_s), dtype=object, name=schedule.label)
 
@@ -134,8 +138,8 @@ def slowdowns(columns: Columns, tau_s: float) -> dict[str, np.ndarray]:
 def longest_waits(columns: Columns) -> Ratio:
     """Return the longest wait of each week of submission, over 1, float64 [..., weeks].
 
-    As a sum over weeks it has an interval; the longest wait of all depends on one job. Weeks count from the first submission;
-    those without jobs are left out.
+    As a sum over weeks it has an interval; the longest wait of all depends on one job. Weeks count from the first
+    submission; those without jobs are left out.
     """
     _, week = np.unique((columns.of_users.submit - columns.first_s) // WEEK_S, return_inverse=True)
     longest = np.zeros((*columns.wait.shape[:-1], int(week.max()) + 1))
@@ -157,8 +161,9 @@ def _carried(columns: Columns, procs: int) -> dict[str, np.ndarray]:
 def nothing_waits(rows: Iterable[Mapping[Any, Any]], procs: int) -> str:
     """Return a sentence if no job waits under any policy, else "".
 
-    A comparison of such schedules says nothing. ``rows`` hold ``mean_wait_s mean_response_s mean_bounded_slowdown utilization``
-    by name, one row per schedule or mean of schedules.
+    A comparison of such schedules says nothing. ``rows`` hold
+    ``mean_wait_s mean_response_s mean_bounded_slowdown utilization`` by name, one row per schedule or mean of
+    schedules.
     """
     schedules = list(rows)
     waits = max(row["mean_wait_s"] for row in schedules)
@@ -233,8 +238,8 @@ def _bounded_slowdown(columns: Columns, tau_s: float) -> np.ndarray:
 def _p2sf(columns: Columns) -> tuple[Ratio, float]:
     """Return P^2 SF as a ratio of scaled sums, and the scale in seconds.
 
-    It is the mean specific time of all processor-seconds, weighted by age squared: 3/4 * sum n(F^4 - Q^4) / sum n(F^3 - Q^3). Both
-    sums are divided by a power of the scale.
+    It is the mean specific time of all processor-seconds, weighted by age squared: 3/4 * sum n(F^4 - Q^4) / sum n(F^3 -
+    Q^3). Both sums are divided by a power of the scale.
     """
     # scaling by a power of two is exact
     scale = 2.0 ** float(np.ceil(np.log2(columns.response.max())))

@@ -36,8 +36,8 @@ Key = tuple[str, str, str]
 class Verdict:
     """The ``best`` combination, if any, and the one to three ``sentences`` that say so.
 
-    ``how`` says what sure means. ``worse`` and ``better`` name for each candidate the metrics that it surely changes. If nothing can be ``sure``, ``worse``
-    names those that are higher in the one replay.
+    ``how`` says what sure means. ``worse`` and ``better`` name for each candidate the metrics that it surely changes.
+    If nothing can be ``sure``, ``worse`` names those that are higher in the one replay.
     """
 
     baseline: Key
@@ -167,7 +167,8 @@ def _relative(row: Mapping[str, Any]) -> float:
 
 
 def _sizes(rows: Mapping[str, Mapping[str, Any]], metrics: Sequence[str]) -> str:
-    """Return metrics with their changes; with intervals the slowdown, and what is not sure though its interval excludes 0."""
+    """Return metrics with their changes; with intervals the slowdown, and what is not sure though its interval excludes
+    0."""
     return ", ".join(f"{_title(name)} ({_size(rows[name], name == WEIGHED[0] or _nearly(rows[name]))})" for name in metrics)
 
 
@@ -297,8 +298,8 @@ def sources(keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], 
 def combinations(keys: Sequence[tuple[str, str, str]], short: bool = False) -> dict[tuple[str, str, str], str]:
     """Return scheduler / predictions / correction of every combination, in their order.
 
-    A correction is named only if two differ in it alone; where two would have the same words, they keep the predictors' names.
-    If ``short`` and all are by requests, that is left out.
+    A correction is named only if two differ in it alone; where two would have the same words, they keep the predictors'
+    names. If ``short`` and all are by requests, that is left out.
     """
     pairs, words = Counter(key[:2] for key in keys), sources(keys)
     one = short and {key[1] for key in keys if key[1]} == {"requested"}

@@ -1,7 +1,7 @@
 """Policies from outside the simulator that choose the waiting jobs to start.
 
-A policy is asked when a built-in scheduler would decide. It sees what a scheduler may see: waiting and running jobs, predictions,
-what is free, and the clock; never how long a job will run. It is a Python callable, ``policy(view)``.
+A policy is asked when a built-in scheduler would decide. It sees what a scheduler may see: waiting and running jobs,
+predictions, what is free, and the clock; never how long a job will run. It is a Python callable, ``policy(view)``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from sim.simulation import simulate_policy
 class Job(NamedTuple):
     """A submitted job; times are seconds of the trace, durations seconds.
 
-    ``number`` is its place in the order of submission. ``order_s``, ``fit_s`` and ``end_s`` are the predicted runtime: the
-    answers to the three questions of :mod:`models.runtime.protocol`, which are equal for most predictors.
+    ``number`` is its place in the order of submission. ``order_s``, ``fit_s`` and ``end_s`` are the predicted runtime:
+    the answers to the three questions of :mod:`models.runtime.protocol`, which are equal for most predictors.
     """
 
     number: int
@@ -187,8 +187,9 @@ class _Asked:
 def decider(policy: Decides, name: str = "", once: bool = False) -> tuple[str, Callable[[], Decider]]:
     """Return a policy's name and a function that makes its decider for a simulation.
 
-    The name is ``name``, by default the policy's own. A class makes a policy for each simulation; an object is copied for each,
-    so that they share nothing, unless it decides ``once``. Raises InputError for what is no policy or cannot be copied.
+    The name is ``name``, by default the policy's own. A class makes a policy for each simulation; an object is copied
+    for each, so that they share nothing, unless it decides ``once``. Raises InputError for what is no policy or cannot
+    be copied.
     """
     if not callable(policy) and not isinstance(policy, OfItsOwn):
         raise InputError(f"a {type(policy).__name__} is not a policy: give a function of a view")
@@ -223,16 +224,18 @@ def decide(
 ) -> Schedule:
     """Schedule ``jobs`` as ``policy`` decides.
 
-    ``machine`` is a number of processors, or a machine of clusters. ``policy(view)`` returns the jobs of ``view.queue`` to
-    start now, in this order; on clusters as jobs or (job, cluster). It is asked at each pass in which a job waits and, on a
-    pool, a processor is free; on clusters again until it starts nothing. The schedule's scheduler is ``name``, by default the
-    policy's own. ``settings`` are ``predictor``, ``correction``, ``semantics``, ``dependencies``, ``seed``, ``shake_s``,
-    ``users``, ``load`` and ``squeeze`` of :func:`sim.simulate`. ``progress(ended, jobs)`` is called several times a second.
+    ``machine`` is a number of processors, or a machine of clusters. ``policy(view)`` returns the jobs of ``view.queue``
+    to start now, in this order; on clusters as jobs or (job, cluster). It is asked at each pass in which a job waits
+    and, on a pool, a processor is free; on clusters again until it starts nothing. The schedule's scheduler is
+    ``name``, by default the policy's own. ``settings`` are ``predictor``, ``correction``, ``semantics``,
+    ``dependencies``, ``seed``, ``shake_s``, ``users``, ``load`` and ``squeeze`` of :func:`sim.simulate`.
+    ``progress(ended, jobs)`` is called several times a second.
 
     Raises
     ------
     InputError
-        As :func:`sim.simulate`; if a chosen job does not wait, does not fit, or is chosen twice; if jobs are never started.
+        As :func:`sim.simulate`; if a chosen job does not wait, does not fit, or is chosen twice; if jobs are never
+        started.
     """
     if wrong := sorted(set(settings) - (set(Policy._fields) - {"scheduler", "starvation_s"})):
         raise InputError(f"decide takes no {wrong[0]}: the policy decides which jobs start")

@@ -1,11 +1,12 @@
 """Register Gymnasium's environments ``queuecast/Backfill-v0`` and ``queuecast/Order-v0``.
 
-In Backfill-v0 the agent chooses the job to backfill before the head, or none, as in Kolker-Hicks, Zhang & Dai, "A reinforcement
-learning based backfilling strategy for HPC batch jobs" (PMBS 2023); in Order-v0 it chooses the waiting job that goes next, as in
-Zhang et al., "RLScheduler" (SC 2020). Needs the extra ``agents``; ``gymnasium.make_vec`` plays many windows in one call.
+In Backfill-v0 the agent chooses the job to backfill before the head, or none, as in Kolker-Hicks, Zhang & Dai, "A
+reinforcement learning based backfilling strategy for HPC batch jobs" (PMBS 2023); in Order-v0 it chooses the waiting
+job that goes next, as in Zhang et al., "RLScheduler" (SC 2020). Needs the extra ``agents``; ``gymnasium.make_vec``
+plays many windows in one call.
 
-An agent decides one job after the other, where the event loop stops. Nothing is simulated here: the functions of the kernel
-(:mod:`sim.kernel.outside`) start jobs and reserve processors.
+An agent decides one job after the other, where the event loop stops. Nothing is simulated here: the functions of the
+kernel (:mod:`sim.kernel.outside`) start jobs and reserve processors.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ from sim.policy import Policy
 
 OF_JOB = ("wait", "requested", "predicted", "procs", "slowdown", "fits", "beyond")
 """Features of a candidate. ``wait requested predicted``: ln(1 + seconds) over that of 30 days. ``procs``: share of the
-machine. ``slowdown``: ln of its bounded slowdown if it started now and ran as predicted, over ln 10,000. ``fits``: 1 if it
-fits into the free processors. ``beyond``: 1 if it is predicted to run beyond the reservation. All are at most 1."""
+machine. ``slowdown``: ln of its bounded slowdown if it started now and ran as predicted, over ln 10,000. ``fits``: 1 if
+it fits into the free processors. ``beyond``: 1 if it is predicted to run beyond the reservation. All are at most 1."""
 OF_MACHINE = ("free", "waiting", "head_wait", "head_requested", "head_procs", "shadow", "extra")
-"""Features of the machine. ``free head_procs extra``: shares of it; ``extra`` is left when the head starts. ``waiting``: ln(1
-+ waiting jobs) over ln 10,000. ``head_wait head_requested shadow``: as above, ``shadow`` until the reservation; 0 without."""
+"""Features of the machine. ``free head_procs extra``: shares of it; ``extra`` is left when the head starts.
+``waiting``: ln(1 + waiting jobs) over ln 10,000. ``head_wait head_requested shadow``: as above, ``shadow`` until the
+reservation; 0 without."""
 KINDS, ALGORITHMS = ("Backfill", "Order"), ("Strict", "List", "EASY")
 _MOST, _MONTH = np.log(10_000.0), np.log1p(30 * 86_400.0)
 
@@ -48,9 +50,9 @@ Act: TypeAlias = Callable[[dict[str, np.ndarray]], int]
 class Backfilling:
     """Start jobs in order of submission, and candidates before the first that does not fit.
 
-    That one gets a reservation as under EASY, and no candidate delays it by the predictions. ``candidates`` are in order of
-    submission. This is a decider of :func:`sim.outcome.simulation`: ``act`` returns an action for its observation of the first
-    ``slots`` candidates. Without ``act`` the first candidates are taken, which is EASY.
+    That one gets a reservation as under EASY, and no candidate delays it by the predictions. ``candidates`` are in
+    order of submission. This is a decider of :func:`sim.outcome.simulation`: ``act`` returns an action for its
+    observation of the first ``slots`` candidates. Without ``act`` the first candidates are taken, which is EASY.
     """
 
     may_pass = True
@@ -167,8 +169,8 @@ class Backfilling:
 class Ordering(Backfilling):
     """The agent chooses the waiting job that goes next, until one does not fit.
 
-    Then under ``Strict`` no more start; under ``EASY`` those start that do not delay that one, in order of submission. Under
-    ``List`` it chooses among jobs that fit, until none does. At the next stop it starts anew.
+    Then under ``Strict`` no more start; under ``EASY`` those start that do not delay that one, in order of submission.
+    Under ``List`` it chooses among jobs that fit, until none does. At the next stop it starts anew.
     """
 
     may_pass = False
@@ -229,15 +231,16 @@ SPLITS = ("train", "validation", "test")
 class Environment(gymnasium.Env):
     """Windows of a trace's weeks, simulated by the one event loop from decision to decision.
 
-    Whole weeks of ``trace`` are cut in this order into ``shares`` for ``train``, ``validation`` and ``test``; windows stay within
-    their ``split``. The last ``length`` jobs of a window count. They follow ``warm_up`` others; until the first counted job is
-    submitted, the first candidate is taken without the agent. The agent sees ``slots`` candidates, in order of submission.
-    ``algorithm`` is that of :class:`~sim.own.environments.Ordering`; ``predictor`` is that of :func:`sim.simulate`, fresh
-    in each window. Observed are ``jobs`` [slots, OF_JOB] and ``machine`` [OF_MACHINE], in 0..1
-    (:mod:`sim.own.environments`), and ``mask``, 1 for allowed actions: take a candidate or, in Backfill-v0, the last
-    action: no more in this pass. Any other action is that, or the first candidate. The reward is minus the increase, since the
-    last decision, of the sum of bounded slowdowns of counted jobs, waiting ones as if they started now, over the sum under EASY.
-    An episode adds up to minus its mean relative to EASY's; the last ``info`` has that mean as ``relative``.
+    Whole weeks of ``trace`` are cut in this order into ``shares`` for ``train``, ``validation`` and ``test``; windows
+    stay within their ``split``. The last ``length`` jobs of a window count. They follow ``warm_up`` others; until the
+    first counted job is submitted, the first candidate is taken without the agent. The agent sees ``slots`` candidates,
+    in order of submission. ``algorithm`` is that of :class:`~sim.own.environments.Ordering`; ``predictor`` is that of
+    :func:`sim.simulate`, fresh in each window. Observed are ``jobs`` [slots, OF_JOB] and ``machine`` [OF_MACHINE], in
+    0..1 (:mod:`sim.own.environments`), and ``mask``, 1 for allowed actions: take a candidate or, in Backfill-v0, the
+    last action: no more in this pass. Any other action is that, or the first candidate. The reward is minus the
+    increase, since the last decision, of the sum of bounded slowdowns of counted jobs, waiting ones as if they started
+    now, over the sum under EASY. An episode adds up to minus its mean relative to EASY's; the last ``info`` has that
+    mean as ``relative``.
     """
 
     relative = _rewarded = 0.0

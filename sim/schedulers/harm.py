@@ -20,15 +20,17 @@ from sim.machine.nodes import Nodes
 
 MOST_SCENARIOS = 1024
 KINDS = 1 << 12
-"""Rows of ``Tables.delayed``, and of ``Scenarios.until`` on nodes; kinds of jobs without a row of their own share one."""
+"""Rows of ``Tables.delayed``, and of ``Scenarios.until`` on nodes; kinds of jobs without a row of their own share
+one."""
 
 
 @dataclass(frozen=True)
 class Harm:
     """The options of ``Harm(...)``: the number of scenarios and the constants of the rule.
 
-    They were chosen on the first halves of five traces and of three widened ones at several loads (docs/studies/expected-harm.md). They have no unit: the
-    scales of seconds and processors follow the jobs that have ended.
+    They were chosen on the first halves of five traces and of three widened ones at several loads
+    (docs/studies/expected-harm.md). They have no unit: the scales of seconds and processors follow the jobs that have
+    ended.
     """
 
     scenarios: int = 16
@@ -36,7 +38,8 @@ class Harm:
     width_credit: float = 0.2
     """Credit for width in the order of the queue, in parts of Z, for a job as wide as the machine."""
     fairness: float = 2.0
-    """Weight in harm of the share of P2SF that the head of the queue has: 1 to 4; above that, jobs behind the head pay."""
+    """Weight in harm of the share of P2SF that the head of the queue has: 1 to 4; above that, jobs behind the head
+    pay."""
     lateness: float = 4.0
     """Weight of a job's share of P2SF in its gain."""
     urgency: float = 0.5
@@ -65,8 +68,8 @@ def harm(text: str) -> Harm:
 def uniforms(rows: int, count: int, seed: int) -> np.ndarray:
     """Return stratified numbers in [0, 1), float64 [rows, count].
 
-    Each row has one number in each ``count``-th of [0, 1), in a random order. A row's numbers depend only on its place and the
-    seed: a counter is hashed (SplitMix64; Steele, Lea & Flood 2014).
+    Each row has one number in each ``count``-th of [0, 1), in a random order. A row's numbers depend only on its place
+    and the seed: a counter is hashed (SplitMix64; Steele, Lea & Flood 2014).
     """
     drawn = np.empty((rows, count))
     step = max(1, (1 << 14) // count)  # rows whose numbers stay in the processor's cache

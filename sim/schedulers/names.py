@@ -58,11 +58,10 @@ class Rush:
     """Start decisions of Nichols et al. (RUSH).
 
     A model is asked about each job that could start. The job is skipped, at most ``skips`` times, if the model predicts
-    variation. With a ``patience``, a job may be skipped for that many seconds from its first skip on, any number of times
-    unless ``skips`` is given too. A skipped job is asked about again after ``every`` seconds at the earliest.
-    A model skips from the probability ``cutoff`` on, by default its own.
-    ``model`` is ``oracle``, ``nowcast``, ``coin``, or any name for which the caller has a model; empty for a start decision given
-    beside the name.
+    variation. With a ``patience``, a job may be skipped for that many seconds from its first skip on, any number of
+    times unless ``skips`` is given too. A skipped job is asked about again after ``every`` seconds at the earliest. A
+    model skips from the probability ``cutoff`` on, by default its own. ``model`` is ``oracle``, ``nowcast``, ``coin``,
+    or any name for which the caller has a model; empty for a start decision given beside the name.
     """
 
     model: str = ""
@@ -120,8 +119,8 @@ PLANNERS = {
 class Scheduler:
     """A scheduling algorithm with the order of its queue and of its backfill candidates.
 
-    ``rush`` is set if a model decides on starts; ``harm``, ``plan_rs`` and ``orig_bf`` for the algorithms of those names.
-    ``by_request``: jobs are planned by their requests; predictions only order the queue.
+    ``rush`` is set if a model decides on starts; ``harm``, ``plan_rs`` and ``orig_bf`` for the algorithms of those
+    names. ``by_request``: jobs are planned by their requests; predictions only order the queue.
     """
 
     name: str

@@ -1,8 +1,9 @@
 """Scores: queue orders that are formulas of a job and of the machine.
 
-Examples are ``r*n`` (SAF) and ``r**a*n; a=2``. The job with the smallest score comes first; ties go by submission. A formula has
-numbers, features, parameters, ``+ - * / **``, brackets, comparisons (1 or 0), ``log sqrt exp abs tanh min max`` and
-``where(condition, a, b)``. Logarithms are natural and of at least 1e-9, roots of at least 0; x / 0 and non-numbers are 0.
+Examples are ``r*n`` (SAF) and ``r**a*n; a=2``. The job with the smallest score comes first; ties go by submission. A
+formula has numbers, features, parameters, ``+ - * / **``, brackets, comparisons (1 or 0),
+``log sqrt exp abs tanh min max`` and ``where(condition, a, b)``. Logarithms are natural and of at least 1e-9, roots of
+at least 0; x / 0 and non-numbers are 0.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ class Score:
 def score(text: str) -> Score:
     """Return the score of ``FORMULA`` or ``FORMULA; a=1.5; b=-2``, in upper or lower case.
 
-    Each name that is no feature is a parameter and needs its value. Comments, continued lines and letters that Python's parser
-    would change are refused: a formula is shown as it was written. Raises InputError with the reason.
+    Each name that is no feature is a parameter and needs its value. Comments, continued lines and letters that Python's
+    parser would change are refused: a formula is shown as it was written. Raises InputError with the reason.
     """
     if len(text) > LONGEST:
         raise InputError(f"a score has at most {LONGEST:,} letters, not {len(text):,}")

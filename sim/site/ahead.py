@@ -1,8 +1,9 @@
 """When waiting jobs at a Slurm site will start, by running its scheduler ahead.
 
 It goes on from a moment, once for each scenario. The state at that moment follows from the record of the present jobs
-(:mod:`sim.slurm.recorded`): they are submitted, and those that run start on the nodes that they hold. From then on the one event
-loop goes on as in a replay (:mod:`sim.site.replay`), with phases of Slurm's clocks drawn anew in each scenario.
+(:mod:`sim.slurm.recorded`): they are submitted, and those that run start on the nodes that they hold. From then on the
+one event loop goes on as in a replay (:mod:`sim.site.replay`), with phases of Slurm's clocks drawn anew in each
+scenario.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ _APART = 1 << 40
 class SiteAhead(Ahead):
     """Run a Slurm site's queue ahead, as :class:`sim.starts.ahead.Ahead` does for a pool.
 
-    ``table`` has a row for each job of ``jobs``, with the columns of :func:`starts_ahead` except times, processors and limits,
-    which are those of ``jobs``, whose second 0 is ``origin_s``. Ended jobs from the row ``first`` on count as usage. A start
-    later than ``within_s`` is given as ``within_s``.
+    ``table`` has a row for each job of ``jobs``, with the columns of :func:`starts_ahead` except times, processors and
+    limits, which are those of ``jobs``, whose second 0 is ``origin_s``. Ended jobs from the row ``first`` on count as
+    usage. A start later than ``within_s`` is given as ``within_s``.
     """
 
     def __init__(
@@ -109,8 +110,8 @@ class SiteAhead(Ahead):
 class Moment:
     """A site at a moment.
 
-    The first ``submitted`` jobs have been submitted; the others are to come. Milliseconds count from ``origin_s``; ``asked_ms`` is
-    when a pass was last requested.
+    The first ``submitted`` jobs have been submitted; the others are to come. Milliseconds count from ``origin_s``;
+    ``asked_ms`` is when a pass was last requested.
     """
 
     site: Site
@@ -134,8 +135,8 @@ def starts_ahead(
 ) -> np.ndarray:
     """Return in how many seconds from ``now_s`` each waiting job starts.
 
-    float64 [scenarios, waiting], inf: never, or later than ``within_s``. With a column ``asked`` of the jobs, of those alone: a
-    scenario ends when they have started.
+    float64 [scenarios, waiting], inf: never, or later than ``within_s``. With a column ``asked`` of the jobs, of those
+    alone: a scenario ends when they have started.
 
     ``jobs`` has the columns of a replay (:data:`sim.slurm.requests.COLUMNS`), in order of submission, ``start_s`` (Unix seconds,
     NaN: waits) and ``nodes`` (those it holds). With ``end_s`` (NaN: runs) it may have ended jobs, which dependencies, throttles
@@ -236,7 +237,8 @@ def _recorded(
 def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> None:
     """Set Slurm's clocks by their phases, and priorities by their last computation.
 
-    ``charged``: the usage is that of now. As far as is known, something has changed since the last pass and the last cycle.
+    ``charged``: the usage is that of now. As far as is known, something has changed since the last pass and the last
+    cycle.
     """
     numbers, rules, now_ms = slurm.numbers, slurm.rules, moment.now_ms
     numbers[slots.CYCLE] = _next(int(phases.cycle_s * 1000), rules.cycle_ms, now_ms)

@@ -1,7 +1,7 @@
 """The kinds of change that a Slurm site can make, and a change of one or more kinds.
 
-Each kind takes a site and its jobs, and gives them back changed. Values are Slurm's, or ``"x2"`` for twice today's. InputErrors of
-a kind do not name the candidate: :func:`change` does.
+Each kind takes a site and its jobs, and gives them back changed. Values are Slurm's, or ``"x2"`` for twice today's.
+InputErrors of a kind do not name the candidate: :func:`change` does.
 """
 
 from __future__ import annotations

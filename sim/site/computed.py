@@ -1,7 +1,8 @@
 """When Slurm computed priorities, as far as the accounting shows it.
 
-Accounting keeps the priority with which a job started. It is as old as the last computation, which comes each PriorityCalcPeriod
-from slurmctld's start on (priority_multifactor.c ``_decay_thread``): at the wrong times the model gives other ages and fair shares.
+Accounting keeps the priority with which a job started. It is as old as the last computation, which comes each
+PriorityCalcPeriod from slurmctld's start on (priority_multifactor.c ``_decay_thread``): at the wrong times the model
+gives other ages and fair shares.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _MOST_AGREE = 0.5
 def with_computations(site: Site, jobs: pd.DataFrame) -> Site:
     """Return the site with the times at which priorities may first have been computed.
 
-    They are the tried times of a period that most recorded priorities agree with: ``computed_s``, in Unix seconds, up to a period
-    before the first submission and a second after it. A slurmctld that gave out the site's first job number has begun then
-    (``begins``). ``jobs`` has ``start_s end_s nodes priority`` beside the columns of a replay.
+    They are the tried times of a period that most recorded priorities agree with: ``computed_s``, in Unix seconds, up
+    to a period before the first submission and a second after it. A slurmctld that gave out the site's first job number
+    has begun then (``begins``). ``jobs`` has ``start_s end_s nodes priority`` beside the columns of a replay.
     """
     jobs = jobs.head(_MOST_LOOKED_AT)
     if not site.multifactor or not (jobs["priority"] > 0).any():

@@ -1,7 +1,7 @@
 """Which recorded starts the site's rules explain, and since when they explain fewer.
 
-Slurm's rules are asked in the recorded state, so a decision that they do not explain does not spoil later ones. If the share of
-explained decisions falls from one day on, the site's files no longer describe what decides there.
+Slurm's rules are asked in the recorded state, so a decision that they do not explain does not spoil later ones. If the
+share of explained decisions falls from one day on, the site's files no longer describe what decides there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _MOST_ASKED = 5_000
 class Decisions(NamedTuple):
     """Counts of decisions from recorded states.
 
-    ``starts`` are recorded starts, ``predicted`` those of them that the rules make, ``extra`` starts that did not happen.
+    ``starts`` are recorded starts, ``predicted`` those of them that the rules make, ``extra`` starts that did not
+    happen.
     """
 
     starts: int
@@ -49,8 +50,8 @@ class Decisions(NamedTuple):
 class Look(NamedTuple):
     """What the rules give in a recorded state, as rows of jobs.
 
-    ``real`` are the jobs that start in this second of the record, ``predicted`` those of them that the rules start, and ``extra``
-    those that the rules start but the record does not start soon.
+    ``real`` are the jobs that start in this second of the record, ``predicted`` those of them that the rules start, and
+    ``extra`` those that the rules start but the record does not start soon.
     """
 
     second_s: int
@@ -70,11 +71,12 @@ class Fall(NamedTuple):
 def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0, logged: Phases | None = None) -> Decisions:
     """Ask at each second with recorded starts what would start from the recorded state.
 
-    A pass and a cycle are tried after that second's ends, its submissions, and both, as their order is unknown. The best of the
-    six counts, at the phase of the priority computation that explains most: no accounting has it. Of phases ``logged`` by
-    slurmctld the passes and cycles of that second are tried alone, in order with its events, by milliseconds. A start is extra if
-    the record does not make it within the time between two cycles; where nothing is recorded for longer than that, starts are
-    extra, too. ``jobs`` has ``start_s end_s nodes`` beside the columns of a replay; the first 5,000 are asked about.
+    A pass and a cycle are tried after that second's ends, its submissions, and both, as their order is unknown. The
+    best of the six counts, at the phase of the priority computation that explains most: no accounting has it. Of phases
+    ``logged`` by slurmctld the passes and cycles of that second are tried alone, in order with its events, by
+    milliseconds. A start is extra if the record does not make it within the time between two cycles; where nothing is
+    recorded for longer than that, starts are extra, too. ``jobs`` has ``start_s end_s nodes`` beside the columns of a
+    replay; the first 5,000 are asked about.
     """
     jobs = jobs.head(_MOST_ASKED)
     drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]
@@ -93,10 +95,10 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0, logged: Phases | No
 def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC") -> pd.DataFrame:
     """Return how many decisions from ``from_s`` on the rules explain, day by day.
 
-    Columns ``day starts explained extra``: ``day`` is a date of the site's clock, ``starts`` counts those of jobs that had to
-    wait (any rules start a job at once if nodes are free), ``extra`` counts jobs that the rules start and the record does not.
-    ``jobs`` is as in :func:`decisions`; those before ``from_s`` only build up the state. At most about 5,000 starts are asked
-    about, evenly spaced, with one phase of the priority computation.
+    Columns ``day starts explained extra``: ``day`` is a date of the site's clock, ``starts`` counts those of jobs that
+    had to wait (any rules start a job at once if nodes are free), ``extra`` counts jobs that the rules start and the
+    record does not. ``jobs`` is as in :func:`decisions`; those before ``from_s`` only build up the state. At most about
+    5,000 starts are asked about, evenly spaced, with one phase of the priority computation.
     """
     starts = jobs["start_s"].to_numpy(np.int64)
     waited = set(np.flatnonzero(starts > jobs["submit_s"] + clock_settings(site)[1]).tolist())
@@ -117,11 +119,12 @@ def _distinct(sets: pd.Series) -> int:
 def fall(days: pd.DataFrame) -> Fall | None:
     """Return since when fewer decisions are explained than before, or None.
 
-    ``days`` is a table of :func:`by_day`. Of all days with at least seven before them, the one is taken that best separates the
-    shares explained/(starts + extra), by the z of two proportions. It counts if at most one in a thousand random orders of the
-    days exceeds that z (:data:`FALSE_ALARMS`), and the share falls by :data:`LEAST_FALL`. Days may differ in any way, if each is
-    as likely anywhere: then there is at most one alarm in a thousand nights, on average. If a day resembles the day before there
-    are more: on generated days in 0.3 % of nights with a correlation of 0.3, in 4 % with 0.6.
+    ``days`` is a table of :func:`by_day`. Of all days with at least seven before them, the one is taken that best
+    separates the shares explained/(starts + extra), by the z of two proportions. It counts if at most one in a thousand
+    random orders of the days exceeds that z (:data:`FALSE_ALARMS`), and the share falls by :data:`LEAST_FALL`. Days may
+    differ in any way, if each is as likely anywhere: then there is at most one alarm in a thousand nights, on average.
+    If a day resembles the day before there are more: on generated days in 0.3 % of nights with a correlation of 0.3, in
+    4 % with 0.6.
     """
     good, total = days["explained"].to_numpy(np.float64), (days["starts"] + days["extra"]).to_numpy(np.float64)
     good, total, names = good[total > 0], total[total > 0], days["day"].to_numpy(object)[total > 0]

@@ -1,7 +1,8 @@
 """Shorter time limits for users' jobs, and how much sooner the jobs would have started.
 
-The limits are those of a change that predicts them (:mod:`sim.site.changes`): of jobs alike, the runtime that 95 % of them keep to,
-as predicted at each submission from what had ended. The starts are replays with these limits, paired with replays without.
+The limits are those of a change that predicts them (:mod:`sim.site.changes`): of jobs alike, the runtime that 95 % of
+them keep to, as predicted at each submission from what had ended. The starts are replays with these limits, paired with
+replays without.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from features.statistics import CONFIDENCE, mean_intervals
 from sim.site.changes import Changed
 
 FEWEST, RISK, WORTH = 20, 0.05, 0.9
-"""Min number of jobs of a group, max share of them that ran longer than their limit, and max share of the request that is advised."""
+"""Min number of jobs of a group, max share of them that ran longer than their limit, and max share of the request that
+is advised."""
 ALIKE = ["user", "account", "cpus", "limit_s"]
 """Jobs with the same values are alike."""
 
@@ -22,9 +24,9 @@ ALIKE = ["user", "account", "cpus", "limit_s"]
 class LimitAdvice(NamedTuple):
     """A shorter limit for the jobs of a user that ask for the same.
 
-    ``used`` is the median of runtime over request. ``jobs`` of them were given a shorter limit at submission, of which ``longer``
-    ran longer; ``limit_s`` is that of the last. They start ``sooner_s`` seconds sooner in the mean, ``low_s`` to ``high_s`` over
-    replays, for all groups together.
+    ``used`` is the median of runtime over request. ``jobs`` of them were given a shorter limit at submission, of which
+    ``longer`` ran longer; ``limit_s`` is that of the last. They start ``sooner_s`` seconds sooner in the mean,
+    ``low_s`` to ``high_s`` over replays, for all groups together.
     """
 
     user: str
@@ -50,7 +52,8 @@ def limit_advice(today: Changed, changed: Changed, before: np.ndarray, after: np
 
     A group has at least ``FEWEST`` jobs that were given a shorter limit.
 
-    ``changed`` has the jobs of ``today`` with other limits; ``before`` and ``after`` are their starts, float64 [replicates, jobs].
+    ``changed`` has the jobs of ``today`` with other limits; ``before`` and ``after`` are their starts, float64
+    [replicates, jobs].
     """
     jobs, limit_s = today.jobs, changed.jobs["limit_s"].to_numpy(np.int64)
     shorter = (

@@ -1,7 +1,8 @@
 """Lines of slurm.conf, commands and scripts that make a change of a site, with values.
 
-A line of slurm.conf replaces the present one. Other lines begin with what they are: a command with its program, a script for
-Slurm's plugin lua with :data:`SCRIPT`, a change that no setting makes with :data:`NO_SETTING`. A value is as stated, or a multiple of today's such as ``x2``.
+A line of slurm.conf replaces the present one. Other lines begin with what they are: a command with its program, a
+script for Slurm's plugin lua with :data:`SCRIPT`, a change that no setting makes with :data:`NO_SETTING`. A value is as
+stated, or a multiple of today's such as ``x2``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How far the waits in replays of a site are from the recorded waits.
 
-A record is one sample: no accounting has the phases of Slurm's clocks, and two real runs of the same submissions differ. So there
-are many replays, each with phases of its own, and the record is compared with their range.
+A record is one sample: no accounting has the phases of Slurm's clocks, and two real runs of the same submissions
+differ. So there are many replays, each with phases of its own, and the record is compared with their range.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ Progress = Callable[[int, int], None]
 class Open:
     """The waits of open replays.
 
-    ``wait_s`` float64 [replays, jobs] are seconds until a job starts or, if that comes first, is cancelled; NaN for a job that does
-    neither. ``recorded_s`` [jobs] are the recorded waits. A wait that a cancellation ended counts on both sides: means over jobs
-    that started in the record would leave out its long waits, but not those of the replays. ``ran`` bool [jobs]: which started in
-    the record; ``started``: in the record or in some replay.
+    ``wait_s`` float64 [replays, jobs] are seconds until a job starts or, if that comes first, is cancelled; NaN for a
+    job that does neither. ``recorded_s`` [jobs] are the recorded waits. A wait that a cancellation ended counts on both
+    sides: means over jobs that started in the record would leave out its long waits, but not those of the replays.
+    ``ran`` bool [jobs]: which started in the record; ``started``: in the record or in some replay.
     """
 
     wait_s: np.ndarray
@@ -130,8 +130,8 @@ def open_replays(
 ) -> Open:
     """Replay ``jobs`` ``replays`` times.
 
-    Phases are drawn by the seeds from ``seed`` on, or are close to ``phases`` if given. ``jobs`` has ``start_s`` beside the
-    columns of a replay.
+    Phases are drawn by the seeds from ``seed`` on, or are close to ``phases`` if given. ``jobs`` has ``start_s`` beside
+    the columns of a replay.
     """
     start_s = np.empty((replays, len(jobs)))
     report = progress or (lambda done, total: None)
@@ -145,9 +145,10 @@ def open_replays(
 def too_far(figures: Mapping[str, Any]) -> str:
     """Return why replays are too far from the record to advise, or "".
 
-    This is the one test of fit. ``figures`` are those of :meth:`Open.summary` and :meth:`sim.site.explained.Decisions.summary`, and
-    ``phases_from_log``. Under :data:`LEAST_DECIDED` of the starts are decided as recorded, or the recorded mean wait lies outside
-    the range over phases. Phases of a log leave hardly a range: the mean may then differ by :data:`FARTHEST_BY_LOG`.
+    This is the one test of fit. ``figures`` are those of :meth:`Open.summary` and
+    :meth:`sim.site.explained.Decisions.summary`, and ``phases_from_log``. Under :data:`LEAST_DECIDED` of the starts are
+    decided as recorded, or the recorded mean wait lies outside the range over phases. Phases of a log leave hardly a
+    range: the mean may then differ by :data:`FARTHEST_BY_LOG`.
     """
     recorded, mean, low, high = (float(figures[name]) for name in ("recorded_mean_wait_s", "mean_wait_s", "low_s", "high_s"))
     if figures["decisions"] < LEAST_DECIDED:
@@ -177,8 +178,8 @@ def apart(value: float, *bounds: float) -> list[str]:
 def fitted(site: Site, jobs: pd.DataFrame, phases: Phases, tries: int = 40) -> Phases:
     """Return the phases within their spread that most recorded starts agree with.
 
-    A poll comes at one of 30 turns, a computation within its spread. Two numbers are chosen by the first ``_FITTED`` jobs of the
-    record that they are then compared with.
+    A poll comes at one of 30 turns, a computation within its spread. Two numbers are chosen by the first ``_FITTED``
+    jobs of the record that they are then compared with.
     """
     start = jobs["start_s"].to_numpy()[:_FITTED]
 
@@ -194,7 +195,8 @@ def fitted(site: Site, jobs: pd.DataFrame, phases: Phases, tries: int = 40) -> P
 
 
 def _middle_of_best(counts: np.ndarray) -> int:
-    """Return the middle of the longest run of equal highest counts: at its edge milliseconds would change what is best."""
+    """Return the middle of the longest run of equal highest counts: at its edge milliseconds would change what is
+    best."""
     edges = np.flatnonzero(np.diff(counts == counts.max(), prepend=False, append=False))
     first, behind = edges[::2], edges[1::2]
     longest = int(np.argmax(behind - first))
@@ -215,8 +217,9 @@ def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
 def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") -> pd.DataFrame:
     """Return recorded and replayed mean waits by one of :data:`BY`.
 
-    A size class is named by its min number of processors, an hour is one of the clock of ``timezone``. Columns ``by value jobs
-    recorded_s mean_s low_s high_s outside``; ``outside`` tells whether the record lies outside the range over phases.
+    A size class is named by its min number of processors, an hour is one of the clock of ``timezone``. Columns
+    ``by value jobs recorded_s mean_s low_s high_s outside``; ``outside`` tells whether the record lies outside the
+    range over phases.
     """
     if by == "size":
         values = pd.Series(np.array(_SIZES)[np.searchsorted(_SIZES, jobs["cpus"], side="right") - 1])
@@ -240,8 +243,9 @@ def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") 
 def unexplained(site: Site, jobs: pd.DataFrame, replays: Open, most: int = 50) -> pd.DataFrame:
     """Return the jobs whose recorded wait lies over 30 s outside the range over phases.
 
-    The farthest come first, at most ``most``. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s cause why``;
-    ``cause`` is a key of :data:`EXPORTS`.
+    The farthest come first, at most ``most``. Columns
+    ``job_id user partition qos cpus recorded_s low_s high_s beyond_s cause why``; ``cause`` is a key of
+    :data:`EXPORTS`.
     """
     (low, high), beyond = replays.ranges(), replays.beyond_s
     rows = np.argsort(-np.abs(beyond), kind="stable")[:most]
@@ -257,9 +261,9 @@ def unexplained(site: Site, jobs: pd.DataFrame, replays: Open, most: int = 50) -
 def causes(replays: Open, unexplained: pd.DataFrame, logged: bool, columns: Mapping[str, float]) -> pd.DataFrame:
     """Return what could explain the record, the largest first, and the export that would tell.
 
-    Each of the ``unexplained`` jobs counts for one cause, with the seconds outside its range; phases count for those inside,
-    unless they are ``logged``. ``columns`` are sacct's that are missing, with the share of the mean wait by which that moved
-    recorded runs. Columns ``cause jobs explains_s export``; seconds are summed over jobs.
+    Each of the ``unexplained`` jobs counts for one cause, with the seconds outside its range; phases count for those
+    inside, unless they are ``logged``. ``columns`` are sacct's that are missing, with the share of the mean wait by
+    which that moved recorded runs. Columns ``cause jobs explains_s export``; seconds are summed over jobs.
     """
     inside_s = np.abs(replays.recorded_s - np.nan_to_num(replays.wait_s).mean(axis=0)) - np.abs(replays.beyond_s)
     inside_s = inside_s[replays.starts & (inside_s > 0) & (not logged)]
@@ -317,7 +321,8 @@ def idle_nodes(site: Site, jobs: pd.DataFrame, row: int, beyond_s: float) -> tup
 
 
 def _idle(site: Site, jobs: pd.DataFrame, job: pd.Series, begin_s: int, end_s: int) -> list[str]:
-    """Return the nodes that no file says why they stayed without jobs from ``begin_s`` to ``end_s``, if the job fits on them."""
+    """Return the nodes that no file says why they stayed without jobs from ``begin_s`` to ``end_s``, if the job fits on
+    them."""
     ran = (jobs["start_s"] >= 0) & (jobs["start_s"] < end_s) & (jobs["end_s"] > begin_s)
     busy = {name for text in jobs.loc[ran, "nodes"].unique() if text for name in expand_nodes(text)}
     busy |= {outage.node for outage in site.outages if outage.start_s < end_s and outage.end_s > begin_s}

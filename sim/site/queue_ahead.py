@@ -1,7 +1,7 @@
 """When the jobs of a queue start, why they wait, and what moved the answer.
 
-All answers about changes, causes and places come from the same scenarios: the drawn runtimes and arrivals are equal, and the
-difference of starts is the effect.
+All answers about changes, causes and places come from the same scenarios: the drawn runtimes and arrivals are equal,
+and the difference of starts is the effect.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), 
 class Gain:
     """The gain of a job with another limit or width.
 
-    Differences of starts are in seconds, negative if sooner: mean, 10 and 90 % quantiles. ``sure``: it surely starts sooner.
+    Differences of starts are in seconds, negative if sooner: mean, 10 and 90 % quantiles. ``sure``: it surely starts
+    sooner.
     """
 
     what: str
@@ -58,8 +59,8 @@ class Gain:
 class PredictedStart:
     """The predicted start of a job: wait from now on, chances, and changes to start sooner.
 
-    ``fits`` tells whether enough processors are free now; ``reason`` why it waits, ``moved`` what moved the estimate since an
-    earlier answer, ``places`` where it would start soonest, if that was asked.
+    ``fits`` tells whether enough processors are free now; ``reason`` why it waits, ``moved`` what moved the estimate
+    since an earlier answer, ``places`` where it would start soonest, if that was asked.
     """
 
     job_id: str
@@ -91,8 +92,8 @@ class Cause:
 class Place:
     """A partition, and a QOS, that would take a job, and when it would start there.
 
-    ``qos`` is "" where the job has no choice. ``sooner`` is the chance that it starts there sooner than in the next place of the
-    list (:func:`chance_sooner`).
+    ``qos`` is "" where the job has no choice. ``sooner`` is the chance that it starts there sooner than in the next
+    place of the list (:func:`chance_sooner`).
     """
 
     queue: str
@@ -107,8 +108,9 @@ class Place:
 class TraceQueue:
     """A snapshot behind a trace's accounting, with the rows that run and wait.
 
-    ``now_s`` is in the trace's seconds; ``job_id`` has the ids of the snapshot, "" for ended jobs. ``ahead`` runs it ahead.
-    ``rank`` int64 [jobs] orders the jobs: by the site's priority where the snapshot tells it, else by submission.
+    ``now_s`` is in the trace's seconds; ``job_id`` has the ids of the snapshot, "" for ended jobs. ``ahead`` runs it
+    ahead. ``rank`` int64 [jobs] orders the jobs: by the site's priority where the snapshot tells it, else by
+    submission.
     """
 
     clean: CleanTrace
@@ -124,7 +126,8 @@ class TraceQueue:
     def answered(self, model: StartModel | None, rows: np.ndarray) -> list[PredictedStart]:
         """Return answers about ``rows``, which wait and ascend.
 
-        They come from the model or, without one, from the scenarios. One or two answers also have changes to start sooner.
+        They come from the model or, without one, from the scenarios. One or two answers also have changes to start
+        sooner.
         """
         starts = self._starts(self.jobs, rows)
         if model is None:
@@ -186,9 +189,9 @@ class TraceQueue:
     def moved(self, row: int, since_s: int) -> tuple[Cause, ...]:
         """Return what moved the estimate of the row since an answer at ``since_s``.
 
-        The causes are at most three, the largest first. Each is taken out of the same scenarios: jobs that came or started
-        meanwhile, or outlive their predicted median; at a Slurm site also nodes that it lost and a limit that was reached.
-        Causes under a minute are left out.
+        The causes are at most three, the largest first. Each is taken out of the same scenarios: jobs that came or
+        started meanwhile, or outlive their predicted median; at a Slurm site also nodes that it lost and a limit that
+        was reached. Causes under a minute are left out.
         """
         jobs, alone = self.jobs, np.array([row])
         starts_s = float(self._starts(jobs, alone).mean())
@@ -248,8 +251,8 @@ class TraceQueue:
     def places(self, row: int) -> tuple[Place, ...]:
         """Return the partitions and QOS that would take a waiting job, the soonest first.
 
-        The job of the row is submitted to each in turn, in the same scenarios. Raises InputError without a Slurm site, and if
-        none takes it.
+        The job of the row is submitted to each in turn, in the same scenarios. Raises InputError without a Slurm site,
+        and if none takes it.
         """
         ahead, starts, alone = self.site_ahead, dict[tuple[str, str], np.ndarray](), np.array([row])
         for name, qos in self._takers(row):
@@ -271,7 +274,8 @@ class TraceQueue:
         return tuple(places)
 
     def _takers(self, row: int) -> Iterator[tuple[str, str]]:
-        """Yield each partition with time for the job and nodes that suit it, with each QOS that the job may have there."""
+        """Yield each partition with time for the job and nodes that suit it, with each QOS that the job may have
+        there."""
         site, own = self.site_ahead.site, self.site_ahead.table.iloc[row]
         suit = suitable(site, Suits(own["features"], own["nodelist"], own["exclude"], own["memory_node"]))
         nodes = {node.name: node.cpus for node in site.nodes if node.name in suit and node.gpus >= own["gpus"]}
@@ -325,7 +329,8 @@ def chance_sooner(starts_s: np.ndarray, others_s: np.ndarray, within_s: float) -
     """Return the chance that a job starts sooner than by other starts.
 
     Both are of the same scenarios, seconds [scenarios]; equal ones count half. Both err as intervals take starts to err
-    (:func:`sim.starts.questions.blurred`), each for itself: a difference of seconds is not sure, however many scenarios agree.
+    (:func:`sim.starts.questions.blurred`), each for itself: a difference of seconds is not sure, however many scenarios
+    agree.
     """
     own, other = (
         blurred(starts[:, None], within_s).reshape(-1, len(starts))

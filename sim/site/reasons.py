@@ -2,8 +2,8 @@
 
 These are its class of reason, its priority, and what must end first.
 
-A main pass is made from the recorded state (:mod:`sim.slurm.reasons`). Nodes, partitions and reservations count, of which a
-snapshot alone (:mod:`sim.starts.reasons`) knows nothing. No scenario is drawn.
+A main pass is made from the recorded state (:mod:`sim.slurm.reasons`). Nodes, partitions and reservations count, of
+which a snapshot alone (:mod:`sim.starts.reasons`) knows nothing. No scenario is drawn.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def standings(
 ) -> dict[str, Reason]:
     """Return why the ``wanted`` waiting jobs wait at Unix second ``now_s``, by ``job_id``.
 
-    Jobs are ahead, and processors free, in the partition of the job's last record; so are the running jobs that must end ``first``
-    on its nodes. ``jobs``, ``usage_s`` and ``phases`` are those of :func:`sim.site.ahead.starts_ahead`, with ended jobs.
-    ``before`` has classes by ``job_id`` that were told before, as slurmctld keeps some. Raises InputError as that function.
+    Jobs are ahead, and processors free, in the partition of the job's last record; so are the running jobs that must
+    end ``first`` on its nodes. ``jobs``, ``usage_s`` and ``phases`` are those of :func:`sim.site.ahead.starts_ahead`,
+    with ended jobs. ``before`` has classes by ``job_id`` that were told before, as slurmctld keeps some. Raises
+    InputError as that function.
     """
     slurm = lead(site, jobs, len(jobs), now_s, phases or draw_phases(site, len(jobs), 0), usage_s).slurm
     ask, now_ms, recorded = slurm.ask, round((now_s - origin_of(jobs)) * 1000), deepcopy(slurm)

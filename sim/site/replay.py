@@ -32,9 +32,9 @@ _STARTED_BY = ("", "main", "backfill")
 class Replay(NamedTuple):
     """One replay, in the order of the jobs.
 
-    ``start_s`` float64 [jobs] are first starts in Unix seconds, NaN for a job that never started. ``started_by`` (``main`` or
-    ``backfill``) and ``nodes`` (of the last start) are object [jobs]. ``attempts`` int64 [jobs] counts a job's starts. ``passes``
-    and ``cycles`` count those of the main and the backfill scheduler.
+    ``start_s`` float64 [jobs] are first starts in Unix seconds, NaN for a job that never started. ``started_by``
+    (``main`` or ``backfill``) and ``nodes`` (of the last start) are object [jobs]. ``attempts`` int64 [jobs] counts a
+    job's starts. ``passes`` and ``cycles`` count those of the main and the backfill scheduler.
     """
 
     start_s: np.ndarray
@@ -48,9 +48,9 @@ class Replay(NamedTuple):
 def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0, shared: SlurmRequests | None = None) -> Replay:
     """Replay ``jobs`` on ``site`` as Slurm would start them.
 
-    ``phases`` are given, or drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`, in order of
-    submission; ``shared`` is what they ask for, if that is already read. Raises InputError for a table without these columns, and
-    for jobs that the site does not admit.
+    ``phases`` are given, or drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`, in order
+    of submission; ``shared`` is what they ask for, if that is already read. Raises InputError for a table without these
+    columns, and for jobs that the site does not admit.
     """
     if missing := [name for name in COLUMNS if name not in jobs]:
         raise InputError(f"the jobs have no column {missing[0]}")

@@ -1,7 +1,7 @@
 """The effect of a change of a Slurm site, as replays show it.
 
-Each replay of a changed site is paired with a replay of today's site under the same phases of Slurm's clocks and the same shaken
-submissions, so that what both have in common cancels.
+Each replay of a changed site is paired with a replay of today's site under the same phases of Slurm's clocks and the
+same shaken submissions, so that what both have in common cancels.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray
 class Measured(NamedTuple):
     """A metric under a change and today, and the relative change.
 
-    With its interval at 95 % and p-value, None if there is none. ``p_here`` is that of these very jobs, over the replicates alone;
-    from few days there is no other, and the interval is that of the replicates, too.
+    With its interval at 95 % and p-value, None if there is none. ``p_here`` is that of these very jobs, over the
+    replicates alone; from few days there is no other, and the interval is that of the replicates, too.
     """
 
     value: float
@@ -145,9 +145,9 @@ def effect(
 ) -> Effect:
     """Compare the replays of a change with those of today, pair by pair.
 
-    ``before`` and ``after`` are starts, float64 [replicates, jobs]. Jobs count that are submitted from ``from_s`` on, start in
-    all replays and are not killed. Intervals are over weeks or days, or over the replicates alone if there are fewer than five; none
-    from fewer than :data:`FEWEST_PAIRS`.
+    ``before`` and ``after`` are starts, float64 [replicates, jobs]. Jobs count that are submitted from ``from_s`` on,
+    start in all replays and are not killed. Intervals are over weeks or days, or over the replicates alone if there are
+    fewer than five; none from fewer than :data:`FEWEST_PAIRS`.
     """
     index = pd.Index(today.jobs["job_id"].astype(str))
     place = pd.Index(changed.jobs["job_id"].astype(str)).get_indexer(index)
@@ -238,11 +238,11 @@ def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[G
 def judged(effects: Mapping[str, Effect]) -> dict[str, str]:
     """Return a verdict on each candidate, by the rule of :mod:`sim.metrics.verdict`.
 
-    ``better`` surely lowers mean waits and raises none of :data:`WEIGHED`; ``mixed`` lowers them and raises another. ``worse``
-    surely makes some worse and lowers no waits. Otherwise it is ``not sure``. What is sure survives Holm's correction over all
-    candidates, in its metric; for ``worse`` also over all metrics, as one of four is worse by chance more often. A rise counts as a
-    cost by its own interval, as the correction would hide it (:func:`raised`). What is not sure may be so for these very jobs
-    alone, :data:`HERE`; more cannot be said of a record of few days.
+    ``better`` surely lowers mean waits and raises none of :data:`WEIGHED`; ``mixed`` lowers them and raises another.
+    ``worse`` surely makes some worse and lowers no waits. Otherwise it is ``not sure``. What is sure survives Holm's
+    correction over all candidates, in its metric; for ``worse`` also over all metrics, as one of four is worse by
+    chance more often. A rise counts as a cost by its own interval, as the correction would hide it (:func:`raised`).
+    What is not sure may be so for these very jobs alone, :data:`HERE`; more cannot be said of a record of few days.
     """
     if not effects:
         return {}

@@ -296,8 +296,8 @@ def _count_whole_nodes(job, chosen, slurm):
 def _next_look(job, partition, begin, end, first, slurm):
     """Write the nodes open from ``begin`` to ``end`` to ``usable``; return the next look.
 
-    The next look is at the end of the first interval, from ``first`` on, after which a node comes back, or, if earlier, at
-    the start of the job's own reservation or the end of another that keeps nodes from it; 0: never.
+    The next look is at the end of the first interval, from ``first`` on, after which a node comes back, or, if earlier,
+    at the start of the job's own reservation or the end of another that keeps nodes from it; 0: never.
     """
     room, kept, later, own = slurm.room, slurm.reservations, 0, slurm.ask.reservation[job]
     if len(kept.start) > 0:

@@ -39,7 +39,8 @@ from sim.slurm.state import (
 )
 
 BEHIND_PERCENT = 20
-"""Share of turns since 23.11 that slurmctld takes for a second earlier (two or four seconds between passes in place of three, measured)."""
+"""Share of turns since 23.11 that slurmctld takes for a second earlier (two or four seconds between passes in place of
+three, measured)."""
 MOVED_ON_S = 60 * DAY_S
 """How long after the last submission a repeating reservation still repeats."""
 
@@ -93,8 +94,8 @@ def as_rules(site: Site, phases: Phases) -> Rules:
 def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[SlurmRequests, np.ndarray] | None = None) -> Slurm:
     """Return the arrays of a replay of ``jobs`` on ``site``.
 
-    ``jobs`` have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. ``request_rows`` are their requests, if
-    already made, and the row of each job. Raises InputError for a job in an unknown partition or QOS.
+    ``jobs`` have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. ``request_rows`` are their
+    requests, if already made, and the row of each job. Raises InputError for a job in an unknown partition or QOS.
     """
     rules, origin = as_rules(site, phases), origin_of(jobs)
     ask, suits, limits = requests(site, jobs) if request_rows is None else request_rows[0]

@@ -34,8 +34,8 @@ def room_on(job, node, slurm, cpus, memory, gpus):
 def pick(job, mask, slurm, idle, cpus, memory, gpus):
     """Choose nodes of ``mask`` for ``job``; return how many, 0 if it does not fit.
 
-    The nodes are in ``slurm.room.chosen``, their processors in ``take``. Nodes outside ``idle`` have no free processors. On
-    failure the nodes with fewest processors are left out, and the choice is tried again.
+    The nodes are in ``slurm.room.chosen``, their processors in ``take``. Nodes outside ``idle`` have no free
+    processors. On failure the nodes with fewest processors are left out, and the choice is tried again.
     """
     ask, room, able = slurm.ask, slurm.room.room, slurm.room.able
     largest, total, count = 0, 0, 0
@@ -103,8 +103,9 @@ def _keep_roomiest(room, gpus, multiplies):
 def choose(job, nodes, small, slurm):
     """Choose ``nodes`` among those with more than ``small`` processors; return how many.
 
-    Return 0 if they do not suffice. Sets of consecutive nodes of equal weight are taken: lightest first, among these the tightest
-    that suffices, else the largest. If one node is enough, take the node of the set with fewest processors that suffices.
+    Return 0 if they do not suffice. Sets of consecutive nodes of equal weight are taken: lightest first, among these
+    the tightest that suffices, else the largest. If one node is enough, take the node of the set with fewest processors
+    that suffices.
     """
     ask, room = slurm.ask, slurm.room
     need = budget = ask.cpus[job]

@@ -1,6 +1,7 @@
 """Slurm's clocks: when passes, cycles and computations of priorities are due.
 
-The end of an epilog causes a pass at once. A job that had ended before slurmctld asked its nodes to end it only requests one.
+The end of an epilog causes a pass at once. A job that had ended before slurmctld asked its nodes to end it only
+requests one.
 
 From controller.c, ``_slurmctld_background``, and backfill.c, ``backfill_agent``.
 """
@@ -59,7 +60,8 @@ def next_clock(now, submitted_all, slurm):
 def _next_cycle(now, slurm):
     """Return when the next cycle after one at ``now`` is due, in ms.
 
-    It is the next one of the log: a cycle takes time, and where nothing has changed the scheduler looks again each second.
+    It is the next one of the log: a cycle takes time, and where nothing has changed the scheduler looks again each
+    second.
     """
     due = now + slurm.rules.cycle_ms
     logged = _logged(slurm.cycles, due - _CYCLE_MS, due + slurm.rules.calc_period * 1000 + _CYCLE_MS)
@@ -309,8 +311,8 @@ def expect_turn(now, slurm):
 def turn(now, slurm):
     """Turn the background loop once: a full pass, a requested one, or none.
 
-    A pass of the log is made, whatever asked for it: not all that asks is known. At a turn on a whole second slurmctld's own clock
-    may be one behind, so a pass comes a second sooner or later: as in the log.
+    A pass of the log is made, whatever asked for it: not all that asks is known. At a turn on a whole second
+    slurmctld's own clock may be one behind, so a pass comes a second sooner or later: as in the log.
     """
     numbers, rules, passes = slurm.numbers, slurm.rules, slurm.passes
     numbers[slots.TICK] = NO_TIME
@@ -335,7 +337,8 @@ def turn(now, slurm):
 def _is_behind(now, slurm):
     """Tell whether slurmctld takes this turn for one of the second before.
 
-    A turn on a whole second may come before the kernel's tick that moves the clock of ``time``. Without a log it is drawn.
+    A turn on a whole second may come before the kernel's tick that moves the clock of ``time``. Without a log it is
+    drawn.
     """
     rules = slurm.rules
     drawn = (now // 1000 * 2_654_435_761 + rules.seed * 40_503) >> 12

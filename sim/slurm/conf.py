@@ -1,7 +1,7 @@
 """Read slurm.conf and gres.conf: nodes, partitions, settings.
 
-Slurm's own rules apply: keys in any case, ``DEFAULT`` lines, ranges of names, continued lines, comments. Errors name file,
-line and key.
+Slurm's own rules apply: keys in any case, ``DEFAULT`` lines, ranges of names, continued lines, comments. Errors name
+file, line and key.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def ordered(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return milliseconds, kinds and rows of the events of a record in order, int64 [events].
 
-    ``of_jobs`` are kinds with the milliseconds of each job, NaN: not recorded. To these and the computations of priorities come
-    the changes of the site and the ends of begin times.
+    ``of_jobs`` are kinds with the milliseconds of each job, NaN: not recorded. To these and the computations of
+    priorities come the changes of the site and the ends of begin times.
     """
     outages, begins = slurm.outages, np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0])
     of_site = np.flatnonzero((outages.node != NONE) | (np.isin(outages.up, (DRAINED, MADE)) & (outages.job != NONE)))
@@ -115,7 +115,8 @@ class RecordedState:
     def __init__(self, slurm: Slurm, held: tuple[np.ndarray, np.ndarray], first: np.ndarray, job_ids: pd.Series) -> None:
         """``first`` float64 [jobs]: of jobs that start together, those of higher values do first.
 
-        Rows of one job in ``job_ids`` [jobs] are its runs: Slurm requeues a job in its own record, also a task of an array.
+        Rows of one job in ``job_ids`` [jobs] are its runs: Slurm requeues a job in its own record, also a task of an
+        array.
         """
         self.slurm, self.held, self.first = slurm, held, first
         runs = job_ids.to_frame().groupby("job_id").indices.values()

@@ -24,8 +24,8 @@ def wanted(row: Any) -> dict[str, int]:
 class Slots:
     """Limits as counters: each (owner, resource) is a slot with its max value.
 
-    QOS come before associations, and the first that sets a limit counts. ``keys`` say whose jobs a slot counts: they begin with
-    the name of a QOS or the row of an association, and end with the resource.
+    QOS come before associations, and the first that sets a limit counts. ``keys`` say whose jobs a slot counts: they
+    begin with the name of a QOS or the row of an association, and end with the resource.
     """
 
     def __init__(self, site: Site) -> None:

@@ -33,7 +33,8 @@ EXPORT = (
     "Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,ReqMem,ReqTRES,NodeList,Priority,Flags,Reservation,Reason,"
     "Constraints,JobName,SubmitLine > accounting.txt"
 )
-"""The command that exports a site's accounting; free text stands last, since only the last column can hold the delimiter."""
+"""The command that exports a site's accounting; free text stands last, since only the last column can hold the
+delimiter."""
 
 
 class KeyedLine(NamedTuple):

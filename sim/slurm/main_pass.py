@@ -28,10 +28,10 @@ from sim.slurm.state import MAIN, NO_TIME, NONE, PENDING
 def main_pass(depth, now, slurm):
     """Start jobs in order of the queue; test at most ``depth`` + 1 of them.
 
-    The first job of a partition that finds no nodes ends the partition, and keeps its nodes from all other jobs of this pass; so
-    does one that asks for more nodes than failed partitions have left in its own. A job that would pass a limit ends nothing
-    (``select_nodes`` asks for limits even if it finds no nodes). A component of a heterogeneous job ends its partition; since 24.11
-    one in a partition that has ended already ends the pass.
+    The first job of a partition that finds no nodes ends the partition, and keeps its nodes from all other jobs of this
+    pass; so does one that asks for more nodes than failed partitions have left in its own. A job that would pass a
+    limit ends nothing (``select_nodes`` asks for limits even if it finds no nodes). A component of a heterogeneous job
+    ends its partition; since 24.11 one in a partition that has ended already ends the pass.
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[slots.PASS], numbers[slots.LAST_PASS] = NO_TIME, now
@@ -114,8 +114,8 @@ def _left(partition, slurm):
 def _lacks_nodes(job, partition, second, slurm):
     """Tell whether a job would not fit if no job ran, as nodes are down, reserved or in partitions that have failed.
 
-    It then waits for these nodes (ReqNodeNotAvail), and blocks no other job, unless a node that it could use is completing a job:
-    then it waits for that (``nodes_busy`` in ``_pick_best_nodes``).
+    It then waits for these nodes (ReqNodeNotAvail), and blocks no other job, unless a node that it could use is
+    completing a job: then it waits for that (``nodes_busy`` in ``_pick_best_nodes``).
     """
     hardware, mask, completing = slurm.hardware, slurm.room.mask, slurm.now.completing
     open_to(job, partition, second, second + slurm.ask.limit[job], slurm, mask)

@@ -59,8 +59,9 @@ def suitable(site: Site, wish: Suits) -> frozenset[str]:
 def with_features(site: Site, constraint: str) -> frozenset[str]:
     """Return the nodes that a constraint such as ``gpu&(a|b)`` admits.
 
-    As in slurmctld, it is read from left to right, without precedence of ``&`` (node_scheduler.c, ``valid_feature_counts``). For
-    ``[a|b]``, which asks for nodes of one kind, and ``a*2``, all nodes with any of the features count. InputError if unreadable.
+    As in slurmctld, it is read from left to right, without precedence of ``&`` (node_scheduler.c,
+    ``valid_feature_counts``). For ``[a|b]``, which asks for nodes of one kind, and ``a*2``, all nodes with any of the
+    features count. InputError if unreadable.
     """
     inside: dict[str, frozenset[str]] = {}
 

@@ -25,13 +25,15 @@ FIRST_POLL_S = 30.8
 LATE_S = 0.005
 """How long after a whole second the background loop turns since 23.11, at most (measured)."""
 ANSWER_MS, EPILOG_MS = 5, 16
-"""How long a node stays COMPLETING without an Epilog, and beyond one, which slurmd must start (3 to 8 ms and 14 to 20 measured)."""
+"""How long a node stays COMPLETING without an Epilog, and beyond one, which slurmd must start (3 to 8 ms and 14 to 20
+measured)."""
 LAUNCH_MS = 80
 """Milliseconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
 TRIES = 60
 """Number of times in a PriorityCalcPeriod that :mod:`sim.site.computed` tries."""
 READ_WITHIN_S = 2.0
-"""How far around one of its times the time is drawn; they lie within 3 s of those of the logs in 32 of 34 recorded runs."""
+"""How far around one of its times the time is drawn; they lie within 3 s of those of the logs in 32 of 34 recorded
+runs."""
 _OF_JOBS = ("parts_s", "runtimes_s", "answers_s", "starts_s", "ends_s", "run_parts_s", "direct")
 """Fields of :class:`Phases` with a value for each job."""
 
@@ -39,19 +41,19 @@ _OF_JOBS = ("parts_s", "runtimes_s", "answers_s", "starts_s", "ends_s", "run_par
 class Phases(NamedTuple):
     """What accounting does not record: phases of Slurm's clocks, and fractions of seconds.
 
-    ``turn_s``, ``cycle_s``, ``decay_s`` and ``poll_s`` are the first turn, cycle, computation of priorities and poll of time
-    limits, in seconds from the beginning of the replay. ``parts_s`` float64 [jobs] are added to the submissions.
-    ``turn_length_s`` is the time between turns of the background loop.
-    ``full_s`` and ``asked_s`` are the times of the last full pass and the last pass before the first submission, in seconds
-    from it. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown. Computations of priorities
-    may lie up to ``decay_spread_s`` later; the polls are then unknown, too. ``cycles_s``, ``passes_s`` at turns of the background
-    loop and ``direct_s`` between turns are those of the log, in order: a replay's keep to them where they are close.
-    ``answers_s`` float64 [jobs] are how long the nodes of ended jobs were COMPLETING, NaN if unknown; ``starts_s`` and ``ends_s``
-    float64 [jobs] are recorded starts and ends, from the beginning of the replay, NaN if unknown. ``drains`` float64 [outages] says
-    where in its time an order to drain a node came, from 0 (the default), the earliest, to 1. ``cycle_work_s`` is how long a cycle
-    takes; the next one is due ``bf_interval`` later. ``run_parts_s`` float64 [jobs] are added to runtimes of whole seconds.
-    ``direct`` bool [jobs]: whose end causes a direct pass also without an Epilog, as a step was still there. ``seed`` draws which
-    turns on whole seconds slurmctld takes for a second earlier; -1: none.
+    ``turn_s``, ``cycle_s``, ``decay_s`` and ``poll_s`` are the first turn, cycle, computation of priorities and poll of
+    time limits, in seconds from the beginning of the replay. ``parts_s`` float64 [jobs] are added to the submissions.
+    ``turn_length_s`` is the time between turns of the background loop. ``full_s`` and ``asked_s`` are the times of the
+    last full pass and the last pass before the first submission, in seconds from it. ``runtimes_s`` float64 [jobs] are
+    exact runtimes with launch and exit, NaN if unknown. Computations of priorities may lie up to ``decay_spread_s``
+    later; the polls are then unknown, too. ``cycles_s``, ``passes_s`` at turns of the background loop and ``direct_s``
+    between turns are those of the log, in order: a replay's keep to them where they are close. ``answers_s`` float64
+    [jobs] are how long the nodes of ended jobs were COMPLETING, NaN if unknown; ``starts_s`` and ``ends_s`` float64
+    [jobs] are recorded starts and ends, from the beginning of the replay, NaN if unknown. ``drains`` float64 [outages]
+    says where in its time an order to drain a node came, from 0 (the default), the earliest, to 1. ``cycle_work_s`` is
+    how long a cycle takes; the next one is due ``bf_interval`` later. ``run_parts_s`` float64 [jobs] are added to
+    runtimes of whole seconds. ``direct`` bool [jobs]: whose end causes a direct pass also without an Epilog, as a step
+    was still there. ``seed`` draws which turns on whole seconds slurmctld takes for a second earlier; -1: none.
     """
 
     turn_s: float
@@ -84,7 +86,8 @@ class Phases(NamedTuple):
     def begun(self, start_s: float, site: Site, first_s: float) -> Phases:
         """Return the phases of clocks that all began at ``start_s``, with slurmctld.
 
-        Both times are in seconds from the beginning of the replay. The first job is submitted in the second ``first_s``.
+        Both times are in seconds from the beginning of the replay. The first job is submitted in the second
+        ``first_s``.
         """
         interval, between, _ = clock_settings(site)
         full_s = start_s - first_s
@@ -113,9 +116,10 @@ def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
 def draw(site: Site, jobs: pd.DataFrame, seed: int) -> Phases:
     """Draw all that the accounting of ``jobs`` does not tell.
 
-    That is slurmctld's clocks, fractions of seconds, and when nodes were ordered to drain. Accounting cuts off the fractions of
-    starts and ends: a run may be up to a second longer or shorter than recorded. When priorities were computed may be known
-    (:mod:`sim.site.computed`); all clocks of a slurmctld that began with the record follow from it.
+    That is slurmctld's clocks, fractions of seconds, and when nodes were ordered to drain. Accounting cuts off the
+    fractions of starts and ends: a run may be up to a second longer or shorter than recorded. When priorities were
+    computed may be known (:mod:`sim.site.computed`); all clocks of a slurmctld that began with the record follow from
+    it.
     """
     phases, random = draw_phases(site, len(jobs), seed), np.random.default_rng([seed, 0x53])
     turn_work_s = random.uniform(*TURN_WORK_S)

@@ -57,10 +57,11 @@ def note_futile(partition, lacking, limit, until, slurm):
 def futile_until(partition, cpus, shortest, slurm):
     """Return until when earlier searches of this cycle prove that ``cpus`` processors lack.
 
-    Return also how many lacked in all of them. Both are 0 if none does. They were for as many processors or fewer, in the same
-    partition, whose nodes are counted whatever features a job asks for, and free for ``shortest`` seconds or less: the job's limit
-    less the time from its look to the next. Nodes free for the job from a look to the end of its limit are then free for the earlier
-    one at the next look, too. In a cycle plans and jobs are only added, so what was too little remains so.
+    Return also how many lacked in all of them. Both are 0 if none does. They were for as many processors or fewer, in
+    the same partition, whose nodes are counted whatever features a job asks for, and free for ``shortest`` seconds or
+    less: the job's limit less the time from its look to the next. Nodes free for the job from a look to the end of its
+    limit are then free for the earlier one at the next look, too. In a cycle plans and jobs are only added, so what was
+    too little remains so.
     """
     futile, until, lacking = slurm.room.futile, 0, 0
     for row in range(slurm.numbers[slots.FUTILE]):
@@ -73,7 +74,8 @@ def futile_until(partition, cpus, shortest, slurm):
 def next_return(first, end, slurm):
     """Return when a node of ``usable`` next comes back, from interval ``first`` on; 0: never.
 
-    Slurm looks at the intervals up to ``end``, and at one more. Without any, since 24.11 it looks again at the end of the next.
+    Slurm looks at the intervals up to ``end``, and at one more. Without any, since 24.11 it looks again at the end of
+    the next.
     """
     plans = slurm.plans
     for k in range(first, slurm.numbers[slots.INTERVALS] - 1):
@@ -99,9 +101,9 @@ def _comes_back(k, slurm):
 def free_throughout(begin, end, first, slurm):
     """Write the nodes of ``usable`` without plans in a time to ``mask``; return how many.
 
-    The time is from ``begin`` to ``end``; ``first`` is the first interval that ends after ``begin``. The looks of one job go
-    forward in time (``SPLIT`` is 0 before the first), so each interval is read at most twice: ``until`` holds the nodes free from
-    each interval to ``SPLIT``, ``beyond`` those free from ``SPLIT`` to ``REACH``.
+    The time is from ``begin`` to ``end``; ``first`` is the first interval that ends after ``begin``. The looks of one
+    job go forward in time (``SPLIT`` is 0 before the first), so each interval is read at most twice: ``until`` holds
+    the nodes free from each interval to ``SPLIT``, ``beyond`` those free from ``SPLIT`` to ``REACH``.
     """
     room, plans, numbers, count = slurm.room, slurm.plans, slurm.numbers, 0
     if first >= numbers[slots.SPLIT]:

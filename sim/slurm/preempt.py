@@ -1,7 +1,7 @@
 """Preemption: running jobs are stopped so that a more important job can start.
 
-From preempt.c, the plugins preempt/qos and preempt/partition_prio, and cons_common/job_test.c, ``_run_now``. It is not atomic:
-the preempting job starts in a later pass, once the nodes have answered.
+From preempt.c, the plugins preempt/qos and preempt/partition_prio, and cons_common/job_test.c, ``_run_now``. It is not
+atomic: the preempting job starts in a later pass, once the nodes have answered.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def may_preempt(job, partition, other, slurm):
 def make_room(job, partition, now, slurm):
     """Preempt the jobs that must stop for ``job`` to start on nodes of ``mask``.
 
-    No job is preempted if that would not suffice. Candidates are removed by lowest QOS or tier, then by fewest nodes, until the
-    job fits. To stop few, they are then sorted by their chosen nodes, ``preempt_reorder_count`` + 1 times.
+    No job is preempted if that would not suffice. Candidates are removed by lowest QOS or tier, then by fewest nodes,
+    until the job fits. To stop few, they are then sorted by their chosen nodes, ``preempt_reorder_count`` + 1 times.
     """
     room, preemption, second = slurm.room, slurm.preemption, now // 1000
     if limited(job, True, slurm):  # a limit would block it anyway

@@ -55,7 +55,8 @@ def independent(job, now, slurm):
 def limited(job, with_nodes, slurm):
     """Tell whether ``job`` would pass a limit of a QOS or an association (acct_policy.c).
 
-    It then waits, and blocks no other job. Numbers of jobs and licenses are always checked, other limits only ``with_nodes``.
+    It then waits, and blocks no other job. Numbers of jobs and licenses are always checked, other limits only
+    ``with_nodes``.
     """
     ask, state = slurm.ask, slurm.now
     for row in range(ask.limits[job], ask.limits[job + 1] if with_nodes else ask.resources[job]):
@@ -129,7 +130,8 @@ def note_try(record, slurm):
 def goes_before(one, other, slurm):
     """Tell whether a record goes before another (``sort_job_queue2``).
 
-    First comes a job that may preempt the other, then a job in a reservation, then tier, priority, submission and number decide.
+    First comes a job that may preempt the other, then a job in a reservation, then tier, priority, submission and
+    number decide.
     """
     ask, priority = slurm.ask, slurm.now.priority
     if slurm.rules.preempts_by_qos:
@@ -221,8 +223,8 @@ def sort_again(slurm):
 def sort_as_slurm(now, slurm):
     """Sort the queue by merging halves of the list of jobs, as the C library's qsort does.
 
-    Preemption by QOS makes the order intransitive, so the result depends on the sorting algorithm, and on what is sorted: the jobs
-    that may run now, of an array's tasks in a partition the first alone (``build_job_queue``).
+    Preemption by QOS makes the order intransitive, so the result depends on the sorting algorithm, and on what is
+    sorted: the jobs that may run now, of an array's tasks in a partition the first alone (``build_job_queue``).
     """
     merge_halves(True, slurm.numbers[slots.QUEUED], slurm)
     heads = _part(now, slurm)
@@ -234,7 +236,8 @@ def sort_as_slurm(now, slurm):
 def _part(now, slurm):
     """Move the records that Slurm sorts to the front, in order; return how many.
 
-    Behind them the further tasks of each array stand together, from place ``block[array]`` on, and records that may not run.
+    Behind them the further tasks of each array stand together, from place ``block[array]`` on, and records that may not
+    run.
     """
     ask, state, numbers, room = slurm.ask, slurm.now, slurm.numbers, slurm.room
     queue, heads, others = state.queue, 0, 0

@@ -1,7 +1,8 @@
 """The reason for which each job waits, as a main pass finds it in a state of the site.
 
-From job_scheduler.c, ``_schedule``: a job behind the first one that finds no nodes in its partition waits for ``Priority``, that
-one for ``Resources``. A job behind it keeps an older reason that was a limit, a reservation or a missing node.
+From job_scheduler.c, ``_schedule``: a job behind the first one that finds no nodes in its partition waits for
+``Priority``, that one for ``Resources``. A job behind it keeps an older reason that was a limit, a reservation or a
+missing node.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from sim.slurm.runs import start
 from sim.slurm.state import MAIN, NONE, PENDING
 
 STARTS, PRIORITY, RESOURCES, LIMIT, ARRAY, PARTITION, RESERVED, NOT_UP, DEPENDENCY, BEGIN = range(10)
-"""Classes of reasons; STARTS: a pass would start the job now. PARTITION: no partition admits it. ARRAY: its array's limit."""
+"""Classes of reasons; STARTS: a pass would start the job now. PARTITION: no partition admits it. ARRAY: its array's
+limit."""
 CLASSES = {
     **{STARTS: "next", PRIORITY: "priority", RESOURCES: "resources", LIMIT: "limit", ARRAY: "limit", PARTITION: "limit"},
     **{RESERVED: "reservation", NOT_UP: "node", DEPENDENCY: "dependency", BEGIN: "begin time"},
@@ -39,8 +41,8 @@ def look(job, partition, now, slurm, why):
 def explain(now, slurm, why):
     """Write the class of the reason of each waiting job to ``why``, int64 [jobs].
 
-    There stand the classes before, NONE if unknown. The state changes: jobs that could start do. A job in several partitions has
-    the reason of the one in which it comes last.
+    There stand the classes before, NONE if unknown. The state changes: jobs that could start do. A job in several
+    partitions has the reason of the one in which it comes last.
     """
     numbers, ask, state, room = slurm.numbers, slurm.ask, slurm.now, slurm.room
     numbers[slots.STAMP] += 1
@@ -119,7 +121,8 @@ def first_to_end(job, partition, now, slurm):
 
     They end in order of their limits.
 
-    ``slurm.room.candidates`` is 1 for those of them whose nodes ``job`` may use. The state changes: these jobs' nodes are free.
+    ``slurm.room.candidates`` is 1 for those of them whose nodes ``job`` may use. The state changes: these jobs' nodes
+    are free.
     """
     ask, state, room, second = slurm.ask, slurm.now, slurm.room, now // 1000
     open_to(job, partition, second, second + ask.limit[job], slurm, room.mask)

@@ -17,8 +17,8 @@ from sim.slurm.state import COMPLETING, MAIN, PENDING, RUNS
 END, CLEAR, CHANGE, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(10)
 """Kinds of events; events of one second are handled in this order.
 
-LOOK finds the jobs that have become eligible. PASS and CYCLE are trials, whose changes the caller must undo. All others are
-recorded events. CLEAR is the answer of an ended job's nodes; the job of a CHANGE is a row of the site's outages.
+LOOK finds the jobs that have become eligible. PASS and CYCLE are trials, whose changes the caller must undo. All others
+are recorded events. CLEAR is the answer of an ended job's nodes; the job of a CHANGE is a row of the site's outages.
 """
 _ALL = 1 << 30
 
@@ -76,8 +76,8 @@ def _note_earlier_tries(now, slurm):
 def follow(ms, kind, row, first, node, aged, accrues, slurm):
     """Handle recorded events in order, int64 [events].
 
-    Jobs that start together do so in queue order. The nodes of a job's START are ``node[first[job] : first[job + 1]]``. After
-    each LOOK, which resets the ages of held jobs, the jobs ``aged`` get back their times ``accrues``.
+    Jobs that start together do so in queue order. The nodes of a job's START are ``node[first[job] : first[job + 1]]``.
+    After each LOOK, which resets the ages of held jobs, the jobs ``aged`` get back their times ``accrues``.
     """
     state, usable, at = slurm.now, slurm.room.usable, 0
     while at < len(ms):

@@ -84,8 +84,8 @@ def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
 class SlurmRequests(NamedTuple):
     """The requests of jobs, the nodes that suit them, and the limits they count against.
 
-    ``suits`` is int64 [sets, words]. Only the times of ``ask`` change if the jobs are submitted at other times, so replays may share
-    the rest.
+    ``suits`` is int64 [sets, words]. Only the times of ``ask`` change if the jobs are submitted at other times, so
+    replays may share the rest.
     """
 
     ask: Ask

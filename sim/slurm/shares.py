@@ -70,7 +70,8 @@ def factor_of(leaf, tree):
 def rank_users(slurm):
     """Write the factor of each user, its rank over the number of users (fair_tree.c).
 
-    The walk goes down the tree, siblings by level (shares over usage), highest first, at ties users first. Tied users share a rank.
+    The walk goes down the tree, siblings by level (shares over usage), highest first, at ties users first. Tied users
+    share a rank.
     """
     tree, numbers = slurm.tree, slurm.numbers
     users = 0

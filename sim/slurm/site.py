@@ -57,8 +57,8 @@ class Node:
 class Partition:
     """A partition of nodes.
 
-    ``memory_cpu`` and ``memory_node`` are for jobs that ask for no memory, 0: not given. ``billing`` are TRESBillingWeights
-    by resource; ``line`` is its line in slurm.conf.
+    ``memory_cpu`` and ``memory_node`` are for jobs that ask for no memory, 0: not given. ``billing`` are
+    TRESBillingWeights by resource; ``line`` is its line in slurm.conf.
     """
 
     name: str
@@ -93,8 +93,8 @@ class Partition:
 class Limits:
     """Max values of a QOS or an association, by resource (``cpu node mem gres/gpu jobs``).
 
-    ``group``: for all jobs together; ``user`` and ``account``: for the jobs of each; ``job``: for one job, also ``wall``
-    (minutes).
+    ``group``: for all jobs together; ``user`` and ``account``: for the jobs of each; ``job``: for one job, also
+    ``wall`` (minutes).
     """
 
     group: Mapping[str, int] = field(default_factory=dict)
@@ -130,7 +130,8 @@ class Qos:
 class Association:
     """An account (``user`` empty) or a user in an account, below ``parent``.
 
-    ``usage`` is that at the beginning, in processor-seconds; ``qos`` names those that its jobs may have, if the files tell.
+    ``usage`` is that at the beginning, in processor-seconds; ``qos`` names those that its jobs may have, if the files
+    tell.
     """
 
     account: str
@@ -195,11 +196,12 @@ class Outage:
 class Site:
     """A cluster under Slurm.
 
-    ``settings`` are the keys of slurm.conf in lower case, ``scheduler`` its SchedulerParameters. ``epilog_s`` is the duration of
-    Epilog on a node. ``not_modelled`` lists ignored keys, ``warnings`` those that change Slurm's decisions. ``notes`` tell what
-    in the files was dropped. ``timezone`` is the IANA zone of its clock. ``release`` is its Slurm's, None: not known.
-    ``files`` are the names of those that were read. ``computed_s`` are the Unix seconds at which priorities may first have been
-    computed, of which one is right, () if that is not known. ``begins``: slurmctld began then, too.
+    ``settings`` are the keys of slurm.conf in lower case, ``scheduler`` its SchedulerParameters. ``epilog_s`` is the
+    duration of Epilog on a node. ``not_modelled`` lists ignored keys, ``warnings`` those that change Slurm's decisions.
+    ``notes`` tell what in the files was dropped. ``timezone`` is the IANA zone of its clock. ``release`` is its
+    Slurm's, None: not known. ``files`` are the names of those that were read. ``computed_s`` are the Unix seconds at
+    which priorities may first have been computed, of which one is right, () if that is not known. ``begins``: slurmctld
+    began then, too.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The arrays of Slurm's scheduler: the site, what jobs ask for, and what changes.
 
-Times count from the beginning of the replay: events in milliseconds, times that Slurm keeps in whole seconds, as slurmctld
-truncates its clock.
+Times count from the beginning of the replay: events in milliseconds, times that Slurm keeps in whole seconds, as
+slurmctld truncates its clock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ MAIN, BACKFILL = 1, 2
 OFF, CANCEL, REQUEUE = range(3)
 """Values of ``Preemption.mode``: what happens to a preempted job."""
 UP, DRAINED, DOWN, MADE, IF_WAITING = 1, 0, 2, 3, 4
-"""Values of ``SiteEvents.up``: a node that is down loses its jobs; MADE: a reservation is made; IF_WAITING: see SiteEvents."""
+"""Values of ``SiteEvents.up``: a node that is down loses its jobs; MADE: a reservation is made; IF_WAITING: see
+SiteEvents."""
 OTHER, CPUS, NODES = range(3)
 """Values of ``Ask.kind``."""
 NONE = -1
@@ -31,12 +32,13 @@ SHIFT, LOW = 6, 63
 class Rules(NamedTuple):
     """Settings of slurm.conf as numbers: seconds unless the name has another unit.
 
-    ``depth``: default_queue_depth. ``turn_us``: microseconds between turns of the background loop. ``weight_cpu``: what each
-    processor of a job adds to its priority. ``cycle_ms``: time between cycles. ``epilog_ms``: how long the nodes of an ended job
-    are COMPLETING. ``direct``: whether their answer always causes a pass at once. ``first_turn_ms``, ``poll_ms``: the time of one
-    turn, of one poll of limits. ``seed`` draws which turns, ``behind_percent`` of all, are taken for a second earlier. ``decay``:
-    the share of usage left after a second. ``bills``: whether a partition has TRESBillingWeights.
-    ``has_components``: whether there are heterogeneous jobs. From ``within_slot`` on: the rules of :mod:`sim.slurm.releases`.
+    ``depth``: default_queue_depth. ``turn_us``: microseconds between turns of the background loop. ``weight_cpu``: what
+    each processor of a job adds to its priority. ``cycle_ms``: time between cycles. ``epilog_ms``: how long the nodes
+    of an ended job are COMPLETING. ``direct``: whether their answer always causes a pass at once. ``first_turn_ms``,
+    ``poll_ms``: the time of one turn, of one poll of limits. ``seed`` draws which turns, ``behind_percent`` of all, are
+    taken for a second earlier. ``decay``: the share of usage left after a second. ``bills``: whether a partition has
+    TRESBillingWeights. ``has_components``: whether there are heterogeneous jobs. From ``within_slot`` on: the rules of
+    :mod:`sim.slurm.releases`.
     """
 
     backfills: bool
@@ -94,8 +96,9 @@ class Rules(NamedTuple):
 class Hardware(NamedTuple):
     """Nodes in order of their names, and partitions.
 
-    Arrays are int64, [nodes] unless stated. ``memory`` is in MiB. ``suits`` [requests, words] and ``member`` [partitions, words]
-    are sets of nodes. ``tier`` [partitions]. ``billing`` float64 [partitions, 4]: usage of a processor, MiB, GPU, node.
+    Arrays are int64, [nodes] unless stated. ``memory`` is in MiB. ``suits`` [requests, words] and ``member``
+    [partitions, words] are sets of nodes. ``tier`` [partitions]. ``billing`` float64 [partitions, 4]: usage of a
+    processor, MiB, GPU, node.
     """
 
     cpus: np.ndarray
@@ -112,17 +115,18 @@ class Ask(NamedTuple):
     """The requests of jobs, int64 [jobs] unless stated, and their records.
 
     A job has a record in each partition that it names. ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` per node;
-    ``max_nodes`` 0: any; ``suits`` is a row of ``Hardware.suits``. ``limit`` is the time limit, ``least`` the one with which
-    the job may be planned (--time-min). ``most_there``: processors that it can use on a node, 0: any. ``group`` is one for
-    all tasks of an array, or the job's own; ``array`` is the group of an array's task, or NONE. ``afters`` [jobs + 1] are
-    rows of ``after``: groups that must have ended. ``order`` breaks ties of priority. From ``held_ms`` to ``begin_ms`` the
-    job may not start. ``records`` [jobs + 1] are rows of ``job``, ``partition``, ``admitted`` (whether the limits of the
-    partition admit it) and ``fixed`` (float64, priority without age and fair share); ``counted`` are the processors for its
-    size. ``limits`` [jobs + 1] are rows of ``slot`` (the limit), ``amount`` and ``kind``; from ``resources`` on they are
-    limits of processors, nodes, memory and GPUs. Amounts of the kinds CPUS and NODES are set again once nodes are chosen.
-    ``reservation``: the one it runs in, or NONE. ``plain``: it gets no plan (NoReserve). ``leaf``: its association. ``usage``
-    float64: UsageFactor of its QOS. ``limit_qos`` is the QOS that the row is for, NONE: whichever the job has; ``qos`` is that of
-    each record. ``het``: the next component of its heterogeneous job, in a ring, or NONE.
+    ``max_nodes`` 0: any; ``suits`` is a row of ``Hardware.suits``. ``limit`` is the time limit, ``least`` the one with
+    which the job may be planned (--time-min). ``most_there``: processors that it can use on a node, 0: any. ``group``
+    is one for all tasks of an array, or the job's own; ``array`` is the group of an array's task, or NONE. ``afters``
+    [jobs + 1] are rows of ``after``: groups that must have ended. ``order`` breaks ties of priority. From ``held_ms``
+    to ``begin_ms`` the job may not start. ``records`` [jobs + 1] are rows of ``job``, ``partition``, ``admitted``
+    (whether the limits of the partition admit it) and ``fixed`` (float64, priority without age and fair share);
+    ``counted`` are the processors for its size. ``limits`` [jobs + 1] are rows of ``slot`` (the limit), ``amount`` and
+    ``kind``; from ``resources`` on they are limits of processors, nodes, memory and GPUs. Amounts of the kinds CPUS and
+    NODES are set again once nodes are chosen. ``reservation``: the one it runs in, or NONE. ``plain``: it gets no plan
+    (NoReserve). ``leaf``: its association. ``usage`` float64: UsageFactor of its QOS. ``limit_qos`` is the QOS that the
+    row is for, NONE: whichever the job has; ``qos`` is that of each record. ``het``: the next component of its
+    heterogeneous job, in a ring, or NONE.
     """
 
     cpus: np.ndarray
@@ -182,10 +186,10 @@ class Preemption(NamedTuple):
 class SiteEvents(NamedTuple):
     """Events of the site, int64 [events] in order of ``time_ms``.
 
-    A ``node`` goes (``up`` is DRAINED or DOWN) or comes back (UP). Without a node (NONE): for UP, ``job`` is cancelled, or if
-    NONE some job becomes eligible; for IF_WAITING, ``job`` is cancelled if it waits; for DOWN, ``job`` is released from a hold; for
-    DRAINED, a reservation begins or ends, which requests no pass, and ``job`` is the row of its next time, or NONE; for MADE, one
-    is made, with its first time in row ``job``.
+    A ``node`` goes (``up`` is DRAINED or DOWN) or comes back (UP). Without a node (NONE): for UP, ``job`` is cancelled,
+    or if NONE some job becomes eligible; for IF_WAITING, ``job`` is cancelled if it waits; for DOWN, ``job`` is
+    released from a hold; for DRAINED, a reservation begins or ends, which requests no pass, and ``job`` is the row of
+    its next time, or NONE; for MADE, one is made, with its first time in row ``job``.
     """
 
     time_ms: np.ndarray
@@ -197,9 +201,9 @@ class SiteEvents(NamedTuple):
 class Reservations(NamedTuple):
     """Advance reservations.
 
-    ``start`` and ``end`` are seconds, int64 [reservations]; ``nodes`` int64 [reservations, words] are sets; ``rank`` int64
-    [reservations] is 2 for MAINT, 1 for OVERLAP, else 0. If reservation ``row`` repeats, ``next_start`` and ``next_end`` int64
-    [times] hold its times after the current one.
+    ``start`` and ``end`` are seconds, int64 [reservations]; ``nodes`` int64 [reservations, words] are sets; ``rank``
+    int64 [reservations] is 2 for MAINT, 1 for OVERLAP, else 0. If reservation ``row`` repeats, ``next_start`` and
+    ``next_end`` int64 [times] hold its times after the current one.
     """
 
     start: np.ndarray
@@ -214,9 +218,9 @@ class Reservations(NamedTuple):
 class Tree(NamedTuple):
     """Associations; row 0 is the root account.
 
-    ``children`` [associations + 1] are the rows of ``child`` whose shares count at its level, users first: its own, or those of
-    accounts below with Fairshare=parent. ``usage`` float64 is in processor-seconds, decayed; ``level`` float64 the shares over
-    usage, ``factor`` float64 the fair-share factor of users.
+    ``children`` [associations + 1] are the rows of ``child`` whose shares count at its level, users first: its own, or
+    those of accounts below with Fairshare=parent. ``usage`` float64 is in processor-seconds, decayed; ``level`` float64
+    the shares over usage, ``factor`` float64 the fair-share factor of users.
     """
 
     parent: np.ndarray
@@ -234,17 +238,17 @@ class Tree(NamedTuple):
 class Now(NamedTuple):
     """What changes, for nodes, jobs, records, groups and limits.
 
-    ``busy`` [nodes] counts ended jobs whose nodes have not answered. Sets of nodes [words]: ``completing`` (busy), ``up``
-    (neither down nor drained), ``idle`` (free processors left). ``nodes`` [jobs + 1] are rows of ``node`` and ``taken``: the
-    first ``held`` of a job's rows are its nodes and their processors; ``billed`` is its usage per second. ``queue``: records in
-    order of priority. ``running``: jobs in order of their limits' ends. ``ended``: a ring of jobs whose nodes have not answered.
-    ``first_ms``: a job's first start; ``start_ms``: the last of ``attempts``; ``warned``: when its grace time began;
-    ``answer_ms``: how long its nodes are COMPLETING;
-    ``preempts_since``: when it first preempted others; ``again``: whether it waits again after a stop; ``killed``: whether
-    slurmctld ended it. ``place``: a job's place in slurmctld's list of jobs, which breaks ties of running jobs; ``rest``
-    [groups]: the place of an array's tasks that have not started. For each limit, ``used`` of ``most`` is taken. ``qos``:
-    the QOS with which a job is tried, or runs; ``tried``: its record tried last. ``could_start``: when a component could start, s,
-    by this cycle, NONE: not known.
+    ``busy`` [nodes] counts ended jobs whose nodes have not answered. Sets of nodes [words]: ``completing`` (busy),
+    ``up`` (neither down nor drained), ``idle`` (free processors left). ``nodes`` [jobs + 1] are rows of ``node`` and
+    ``taken``: the first ``held`` of a job's rows are its nodes and their processors; ``billed`` is its usage per
+    second. ``queue``: records in order of priority. ``running``: jobs in order of their limits' ends. ``ended``: a ring
+    of jobs whose nodes have not answered. ``first_ms``: a job's first start; ``start_ms``: the last of ``attempts``;
+    ``warned``: when its grace time began; ``answer_ms``: how long its nodes are COMPLETING; ``preempts_since``: when it
+    first preempted others; ``again``: whether it waits again after a stop; ``killed``: whether slurmctld ended it.
+    ``place``: a job's place in slurmctld's list of jobs, which breaks ties of running jobs; ``rest`` [groups]: the
+    place of an array's tasks that have not started. For each limit, ``used`` of ``most`` is taken. ``qos``: the QOS
+    with which a job is tried, or runs; ``tried``: its record tried last. ``could_start``: when a component could start,
+    s, by this cycle, NONE: not known.
     """
 
     cpus: np.ndarray
@@ -294,13 +298,14 @@ class Now(NamedTuple):
 class CycleScratch(NamedTuple):
     """Scratch arrays of a choice of nodes and of a cycle's plans.
 
-    ``chosen`` and ``take`` [nodes]: the last chosen nodes and their processors. Sets of consecutive nodes have ``first`` and
-    ``last`` node, ``total`` processors, ``size`` [sets]. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``idle``
-    those with any of ``cpus``. ``able`` [nodes] lists the nodes with processors for a job; ``weight`` are twice the nodes' weights.
-    ``sooner`` [nodes] are processors free later, ``coming`` the nodes with any then, ``freed`` [jobs + 1] those of all nodes once
-    so many jobs have ended. ``plans`` [groups] counts plans in cycle ``planned``; ``tested`` [users] counts tests of the cycle.
-    ``block`` [groups]: see :func:`sim.slurm.queue.sort_as_slurm`. ``clear`` [nodes]: when the first plan begins, s.
-    ``futile`` [searches, 4]: see :func:`sim.slurm.plans.futile_until`.
+    ``chosen`` and ``take`` [nodes]: the last chosen nodes and their processors. Sets of consecutive nodes have
+    ``first`` and ``last`` node, ``total`` processors, ``size`` [sets]. ``mask``, ``usable`` and ``counted`` [words] are
+    sets of nodes, ``idle`` those with any of ``cpus``. ``able`` [nodes] lists the nodes with processors for a job;
+    ``weight`` are twice the nodes' weights. ``sooner`` [nodes] are processors free later, ``coming`` the nodes with any
+    then, ``freed`` [jobs + 1] those of all nodes once so many jobs have ended. ``plans`` [groups] counts plans in cycle
+    ``planned``; ``tested`` [users] counts tests of the cycle. ``block`` [groups]: see
+    :func:`sim.slurm.queue.sort_as_slurm`. ``clear`` [nodes]: when the first plan begins, s. ``futile`` [searches, 4]:
+    see :func:`sim.slurm.plans.futile_until`.
     """
 
     room: np.ndarray
@@ -337,8 +342,9 @@ class CycleScratch(NamedTuple):
 class Plans(NamedTuple):
     """The map of a cycle's plans, int64 [intervals].
 
-    Interval ``k`` lasts from ``begin`` to ``end``, in seconds; its ``row`` of ``free`` [intervals, words] has the nodes without
-    plans; ``returns``: whether a node comes back after it. ``until`` [intervals, words] and ``beyond`` [words] are sets of nodes.
+    Interval ``k`` lasts from ``begin`` to ``end``, in seconds; its ``row`` of ``free`` [intervals, words] has the nodes
+    without plans; ``returns``: whether a node comes back after it. ``until`` [intervals, words] and ``beyond`` [words]
+    are sets of nodes.
     """
 
     begin: np.ndarray

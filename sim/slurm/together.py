@@ -1,7 +1,7 @@
 """Heterogeneous jobs: components that only backfill starts, all in the same cycle.
 
-From sched/backfill/backfill.c, ``_het_job_start_set`` to ``_het_job_start_now``. ``Ask.het`` leads from each component to the next
-one, and from the last to the first.
+From sched/backfill/backfill.c, ``_het_job_start_set`` to ``_het_job_start_now``. ``Ask.het`` leads from each component
+to the next one, and from the last to the first.
 """
 
 from __future__ import annotations

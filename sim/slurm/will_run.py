@@ -57,9 +57,9 @@ def soonest_with(need, slurm):
 def count_free(second, need, slurm):
     """Count the processors of ``mask`` that are free by ``second``.
 
-    The count stops once ``need`` processors are free. It continues from the previous call, forward or back in time: then
-    ``COUNTED`` jobs had ended and ``TOTAL`` processors were free on the nodes ``counted``: ``sooner`` [nodes] of each node,
-    ``coming`` the nodes with any.
+    The count stops once ``need`` processors are free. It continues from the previous call, forward or back in time:
+    then ``COUNTED`` jobs had ended and ``TOTAL`` processors were free on the nodes ``counted``: ``sooner`` [nodes] of
+    each node, ``coming`` the nodes with any.
     """
     state, room, done, total = slurm.now, slurm.room, slurm.numbers[slots.COUNTED], slurm.numbers[slots.TOTAL]
     for word in range(len(room.mask)):
@@ -95,10 +95,11 @@ def _let_end(job, sign, slurm):
 def will_run(job, partition, second, begin, later, slurm):
     """Return when ``job`` could start on the nodes of ``mask``, and how many nodes it takes.
 
-    Both are 0 if never (``_will_run_test``). If the job does not fit now, first all jobs that it may preempt are removed. Then
-    running jobs are removed in order of the ends of their limits, in groups whose reach widens; the answer is the last end of the
-    group. A group ends when the next running job, on any nodes, ends beyond its reach. Since 24.11 the look is from ``begin`` to
-    ``later`` (0: without end): jobs that end before are removed at once, later ones not at all.
+    Both are 0 if never (``_will_run_test``). If the job does not fit now, first all jobs that it may preempt are
+    removed. Then running jobs are removed in order of the ends of their limits, in groups whose reach widens; the
+    answer is the last end of the group. A group ends when the next running job, on any nodes, ends beyond its reach.
+    Since 24.11 the look is from ``begin`` to ``later`` (0: without end): jobs that end before are removed at once,
+    later ones not at all.
     """
     room, state, numbers, ask, bounded = slurm.room, slurm.now, slurm.numbers, slurm.ask, slurm.rules.within_slot
     free, chosen, ahead = 0, 0, bounded and begin > second

@@ -1,9 +1,10 @@
 """Run a queue ahead: the starts of waiting jobs in scenarios of runtimes and arrivals.
 
-In each scenario the scheduler goes on from a given moment with the jobs that then run and wait. Runtimes are drawn from the
-predicted distributions, those of running jobs given how long they have run. Later submissions repeat those of an earlier week
-from the same hour of the week on. Each scenario is an ordinary simulation of the event loop. The starts are a sample of when the
-jobs will start, as far as the scheduler is the site's own, the distributions are right, and coming weeks are like past ones.
+In each scenario the scheduler goes on from a given moment with the jobs that then run and wait. Runtimes are drawn from
+the predicted distributions, those of running jobs given how long they have run. Later submissions repeat those of an
+earlier week from the same hour of the week on. Each scenario is an ordinary simulation of the event loop. The starts
+are a sample of when the jobs will start, as far as the scheduler is the site's own, the distributions are right, and
+coming weeks are like past ones.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ _BITS = 20
 class PresentQueue(NamedTuple):
     """A queue at the second ``now_s``.
 
-    The rows of ``jobs`` that run, and that wait, the latter in the order of the queue. ``jobs`` also has past jobs, for the arrivals.
+    The rows of ``jobs`` that run, and that wait, the latter in the order of the queue. ``jobs`` also has past jobs, for
+    the arrivals.
     """
 
     jobs: Queued
@@ -101,8 +103,8 @@ _NO_JOBS = Coming(*(np.zeros(0, np.int64) for _ in range(5)))
 def arrivals(jobs: Queued, now_s: int, count: int, seed: int = 0, horizon_s: int = HORIZON_S) -> list[Coming]:
     """Draw ``count`` lists of jobs that are submitted after ``now_s``.
 
-    Each list repeats the submissions of ``horizon_s`` seconds from the same second of one of the last ``WEEKS`` weeks on, or of
-    an earlier day if the record is shorter than a week. Only jobs that had ended by ``now_s`` are read.
+    Each list repeats the submissions of ``horizon_s`` seconds from the same second of one of the last ``WEEKS`` weeks
+    on, or of an earlier day if the record is shorter than a week. Only jobs that had ended by ``now_s`` are read.
     """
     drawn, age_s = np.random.default_rng((seed, now_s % 2**64)), now_s - int(jobs.submit[0])
     step, most = (WEEK_S, min(age_s // WEEK_S, WEEKS)) if age_s >= WEEK_S else (DAY_S, age_s // DAY_S)
@@ -120,9 +122,9 @@ def arrivals(jobs: Queued, now_s: int, count: int, seed: int = 0, horizon_s: int
 class Ahead:
     """Run queues ahead on a pool of ``procs`` processors, in ``scenarios`` scenarios.
 
-    ``policy`` plans by requests; its predictor is not asked. Arrivals are drawn ``groups`` times. Starts in ``within_s`` seconds
-    or later are not told apart. With a ``pool`` that has closings, its scheduler runs ahead instead and keeps to them. One object
-    answers many questions and reuses its arrays.
+    ``policy`` plans by requests; its predictor is not asked. Arrivals are drawn ``groups`` times. Starts in
+    ``within_s`` seconds or later are not told apart. With a ``pool`` that has closings, its scheduler runs ahead
+    instead and keeps to them. One object answers many questions and reuses its arrays.
     """
 
     within_s = NOT_YET
@@ -163,8 +165,9 @@ class Ahead:
     def starts(self, queue: PresentQueue, only: np.ndarray | None = None, without: np.ndarray | None = None) -> np.ndarray:
         """Return seconds until each waiting job starts, int64 [scenarios, waiting].
 
-        ``only``, ascending, restricts the answer to these waiting rows. A single one is faster: a simulation ends with its start.
-        ``without``, bool [jobs], takes out jobs that are not asked about; all others keep their drawn runtimes.
+        ``only``, ascending, restricts the answer to these waiting rows. A single one is faster: a simulation ends with
+        its start. ``without``, bool [jobs], takes out jobs that are not asked about; all others keep their drawn
+        runtimes.
         """
         left, runtimes = self.drawn(queue)
         if without is not None:
@@ -194,8 +197,8 @@ class Ahead:
     ) -> np.ndarray:
         """Return seconds until waiting jobs start if jobs run for given times, int64 [only].
 
-        ``runtime_s`` is int64 [jobs]; a job that has run for longer ends in the next second. ``coming`` are submitted later, by
-        default none; ``only`` is that of :meth:`starts`.
+        ``runtime_s`` is int64 [jobs]; a job that has run for longer ends in the next second. ``coming`` are submitted
+        later, by default none; ``only`` is that of :meth:`starts`.
         """
         left = Unfinished.of(queue)
         runtimes = np.maximum(runtime_s[left.rows], left.elapsed + 1)[None]

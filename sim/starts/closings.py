@@ -1,7 +1,8 @@
 """Infer the times of the week at which a machine is closed from recorded starts.
 
-Some sites drain their machine at fixed times. Hardly any job is then planned to run over such a time. What is read from the starts is
-kept only where replays of the log that keep to it come nearer to the record: in the order of waits and in their means by size.
+Some sites drain their machine at fixed times. Hardly any job is then planned to run over such a time. What is read from
+the starts is kept only where replays of the log that keep to it come nearer to the record: in the order of waits and in
+their means by size.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _ALGORITHMS = ("EASY", "List", "EASY-SPF")
 class Closed:
     """A pool of ``procs`` processors that is closed at times of the week.
 
-    At ``closings`` (seconds of the week, which begins on Monday) nothing runs: a job starts only if it is planned to end by the
-    next, unless it is longer than any time between two. ``algorithm`` is the scheduler between them, a name of :mod:`sim.schedulers.names`.
-    Seconds are those of the clock whose second 0 is ``origin_s`` of the trace.
+    At ``closings`` (seconds of the week, which begins on Monday) nothing runs: a job starts only if it is planned to
+    end by the next, unless it is longer than any time between two. ``algorithm`` is the scheduler between them, a name
+    of :mod:`sim.schedulers.names`. Seconds are those of the clock whose second 0 is ``origin_s`` of the trace.
     """
 
     procs: int
@@ -92,8 +93,8 @@ def drained(
 ) -> Closed | None:
     """Return a pool of ``procs`` processors with the closings that jobs kept to, if any.
 
-    Jobs that end after ``until_s`` are not read. ``start_s`` and ``end_s`` int64 [jobs] are recorded; ``since`` changes only to a
-    nearer pool.
+    Jobs that end after ``until_s`` are not read. ``start_s`` and ``end_s`` int64 [jobs] are recorded; ``since`` changes
+    only to a nearer pool.
     """
     ended = np.flatnonzero(end_s <= until_s)
     if len(ended) == 0:

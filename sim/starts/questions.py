@@ -1,6 +1,7 @@
 """Questions about starts, made from accounting, with all that is known at that moment.
 
-A job is asked about at its submission and, while it still waits, at fixed ages. At such a moment it is known that it waits.
+A job is asked about at its submission and, while it still waits, at fixed ages. At such a moment it is known that it
+waits.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ PLAN = "plan_s"
 def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int = 0) -> QueueJobs:
     """Return the jobs of a trace as recorded, with predicted distributions of runtimes.
 
-    The predictor ``quantile`` learns along the record and predicts at submission (:func:`sim.inputs.predicted_limits.told_along`).
+    The predictor ``quantile`` learns along the record and predicts at submission
+    (:func:`sim.inputs.predicted_limits.told_along`).
     """
     jobs = clean.jobs
     requested = jobs["requested_s"].to_numpy(np.int64)
@@ -107,8 +109,8 @@ def start_quantiles(starts_s: np.ndarray) -> np.ndarray:
 def blurred(starts_s: np.ndarray, within_s: float) -> np.ndarray:
     """Return the starts in scenarios as a wider sample, float64 [sample, jobs].
 
-    What scenarios leave out errs in proportion to the wait: each start of ``starts_s`` [scenarios, jobs] is spread by a logistic
-    distribution in the logarithm of seconds. Starts of ``within_s`` or later, which are not known, stay.
+    What scenarios leave out errs in proportion to the wait: each start of ``starts_s`` [scenarios, jobs] is spread by a
+    logistic distribution in the logarithm of seconds. Starts of ``within_s`` or later, which are not known, stay.
     """
     starts = starts_s.astype(np.float64)
     sample = np.exp(np.log(starts + _SPREAD_S) + _SPREAD * _LOGISTIC[:, None, None]) - _SPREAD_S

@@ -1,7 +1,8 @@
 """Why a job waits: the class of the reason, limits that are used up, and jobs ahead.
 
-Slurm's own word for the reason (squeue's column REASON) decides where a snapshot has it. Otherwise the reason is what the
-snapshot itself shows: jobs ahead, or too few free processors. The rules of a site say more (:mod:`sim.site.reasons`).
+Slurm's own word for the reason (squeue's column REASON) decides where a snapshot has it. Otherwise the reason is what
+the snapshot itself shows: jobs ahead, or too few free processors. The rules of a site say more
+(:mod:`sim.site.reasons`).
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ _WORDS = tuple(
 )
 """Beginnings of Slurm's words, and their classes; the first that fits counts.
 
-They are those of ``job_state_reason.c``, and the texts that ``node_scheduler.c`` and others write in their place: without a node
-that is down, ReqNodeNotAvail says "May be reserved for other job".
+They are those of ``job_state_reason.c``, and the texts that ``node_scheduler.c`` and others write in their place:
+without a node that is down, ReqNodeNotAvail says "May be reserved for other job".
 """
 STANDING_STILL = ("held", "never")
 """Classes of jobs that do not start until a person changes them."""
@@ -68,10 +69,11 @@ STANDING_STILL = ("held", "never")
 class Reason:
     """Why a job waits.
 
-    ``by_slurm`` is Slurm's own word, or "". ``limit`` is a sentence on a limit that is used up, or "". ``ahead`` counts waiting
-    jobs that come first, ``ahead_hours`` the processor-hours that they ask for, ``ahead_in_queue`` those of its own queue.
-    ``free`` processors are idle. ``first`` are the running jobs that have to end for it to fit, by the ends of their limits, of
-    which the last is in ``first_s`` seconds at the latest. At a Slurm site ``parts`` are those of its priority.
+    ``by_slurm`` is Slurm's own word, or "". ``limit`` is a sentence on a limit that is used up, or "". ``ahead`` counts
+    waiting jobs that come first, ``ahead_hours`` the processor-hours that they ask for, ``ahead_in_queue`` those of its
+    own queue. ``free`` processors are idle. ``first`` are the running jobs that have to end for it to fit, by the ends
+    of their limits, of which the last is in ``first_s`` seconds at the latest. At a Slurm site ``parts`` are those of
+    its priority.
     """
 
     why: str
@@ -106,9 +108,9 @@ def class_by_queue(ahead: int, procs: int, free: int) -> str:
 def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int) -> list[Reason]:
     """Return why each of ``job_ids`` waits.
 
-    ``queue`` is a snapshot (columns of :class:`pipelines.readers.queue_file.QueueFile`, one row a job, times in Unix seconds) of
-    a machine of ``procs`` processors at ``now_s``. Jobs are ahead by their priority where the snapshot has it of all,
-    else by submission; jobs that are held, or wait for others or for a time, are ahead of none.
+    ``queue`` is a snapshot (columns of :class:`pipelines.readers.queue_file.QueueFile`, one row a job, times in Unix
+    seconds) of a machine of ``procs`` processors at ``now_s``. Jobs are ahead by their priority where the snapshot has
+    it of all, else by submission; jobs that are held, or wait for others or for a time, are ahead of none.
     """
     runs, waits = queue[queue["runs"].astype(bool)], queue[~queue["runs"].astype(bool)]
     free = max(procs - int(runs["procs"].sum()), 0)
@@ -149,7 +151,8 @@ def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int)
 
 
 def _first_ends(runs: pd.DataFrame, wanted: int, now_s: int) -> tuple[tuple[str, ...], int]:
-    """Return the running jobs that give ``wanted`` processors back first by their limits, and the seconds until the last."""
+    """Return the running jobs that give ``wanted`` processors back first by their limits, and the seconds until the
+    last."""
     ends = (runs["start_unix_s"].astype(np.float64) + runs["requested_s"].astype(np.float64)).sort_values(kind="stable")
     given_back = runs.loc[ends.index, "procs"].astype(np.int64).cumsum().to_numpy()
     count = min(int(np.searchsorted(given_back, wanted)) + 1, len(ends))

@@ -1,13 +1,13 @@
 """Users of a generated workload: their sessions, applications and requested times.
 
-Sessions are delimited by submissions (Zakay & Feitelson, "On identifying user session boundaries in parallel workload logs",
-JSSPP 2012); requested times are few and round (Tsafrir, Etsion & Feitelson, "Modeling user runtime estimates", JSSPP 2005).
-Neither paper says how jobs repeat: the numbers below are ours, tuned by hand towards figures of KTH-SP2 and SDSC-SP2
-(docs/studies/workload.md).
+Sessions are delimited by submissions (Zakay & Feitelson, "On identifying user session boundaries in parallel workload
+logs", JSSPP 2012); requested times are few and round (Tsafrir, Etsion & Feitelson, "Modeling user runtime estimates",
+JSSPP 2005). Neither paper says how jobs repeat: the numbers below are ours, tuned by hand towards figures of KTH-SP2
+and SDSC-SP2 (docs/studies/workload.md).
 
-Jobs are sampled from the model (:mod:`sim.workloads.workload`), then assigned by rank. Each arrival gets a user, an application
-and two ranks. Sampled sizes are assigned in the order of one rank, then, within each size, runtimes in the order of the other. So
-the distributions of sizes, and of runtimes given the size, stay the model's whatever users do.
+Jobs are sampled from the model (:mod:`sim.workloads.workload`), then assigned by rank. Each arrival gets a user, an
+application and two ranks. Sampled sizes are assigned in the order of one rank, then, within each size, runtimes in the
+order of the other. So the distributions of sizes, and of runtimes given the size, stay the model's whatever users do.
 """
 
 import math
@@ -67,8 +67,9 @@ SHORTER = 16  # a run shorter than its configuration's longest by this factor, o
 class PeopleChoices:
     """The choices of :func:`behave` for each job: arrays [jobs] in order of arrival.
 
-    ``user`` and ``configuration`` count from 0; a configuration is one user's application with one input. ``application`` is in
-    0..APPLICATIONS-1. ``size_rank`` and ``runtime_rank`` have no unit: a greater one means more processors or a longer runtime.
+    ``user`` and ``configuration`` count from 0; a configuration is one user's application with one input.
+    ``application`` is in 0..APPLICATIONS-1. ``size_rank`` and ``runtime_rank`` have no unit: a greater one means more
+    processors or a longer runtime.
     """
 
     user: np.ndarray
@@ -91,8 +92,8 @@ def activity(users: int) -> np.ndarray:
 def behave(rng: np.random.Generator, submit_s: np.ndarray, users: int, procs: np.ndarray, runtime_s: np.ndarray) -> PeopleChoices:
     """Assign every arrival to one of ``users`` and to a configuration of that user.
 
-    ``submit_s`` is int64 seconds, ascending. From ``procs`` and ``runtime_s``, the sizes and runtimes to be assigned, users guess
-    how much work a job is.
+    ``submit_s`` is int64 seconds, ascending. From ``procs`` and ``runtime_s``, the sizes and runtimes to be assigned,
+    users guess how much work a job is.
     """
     grid = np.linspace(0, 1, STEPS)
     usual = float(procs @ runtime_s) / max(int(submit_s[-1]), 1)
@@ -225,8 +226,8 @@ def _at(quantiles, deviations):
 def cut_at_limits(rng: np.random.Generator, runtime_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Move some runtimes to a round limit; return all, and which end there (bool), [jobs].
 
-    ``runtime_s`` is int64 seconds. Only runtimes near a popular request are moved onto it, up or down, so that their distribution
-    hardly changes.
+    ``runtime_s`` is int64 seconds. Only runtimes near a popular request are moved onto it, up or down, so that their
+    distribution hardly changes.
     """
     log_limits = np.log(POPULAR_S)
     log_s = np.log(runtime_s)
@@ -251,8 +252,9 @@ def by_length(behaviour: PeopleChoices, runtime_s: np.ndarray, killed: np.ndarra
 def requests(rng: np.random.Generator, behaviour: PeopleChoices, runtime_s: np.ndarray, killed: np.ndarray) -> np.ndarray:
     """Return requested seconds, int64 [jobs], never below the runtime.
 
-    All jobs of a configuration have one request, but a killed job requests its limit. The margin over the configuration's longest
-    run is a share of the way, on a log scale, to the longest request allowed: shorter jobs have larger overestimation factors.
+    All jobs of a configuration have one request, but a killed job requests its limit. The margin over the
+    configuration's longest run is a share of the way, on a log scale, to the longest request allowed: shorter jobs have
+    larger overestimation factors.
     """
     configuration = behaviour.configuration
     configurations = int(configuration.max()) + 1

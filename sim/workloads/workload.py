@@ -1,14 +1,16 @@
 """Generator of workloads with users, sessions and requested times, if no log will do.
 
-The model of Lublin & Feitelson gives sizes, runtimes and arrivals; the users' model (:mod:`sim.workloads.people`) orders them:
-each user's jobs are alike, and the distributions stay the model's. docs/studies/workload.md compares it with a real trace.
+The model of Lublin & Feitelson gives sizes, runtimes and arrivals; the users' model (:mod:`sim.workloads.people`)
+orders them: each user's jobs are alike, and the distributions stay the model's. docs/studies/workload.md compares it
+with a real trace.
 
-U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs", Journal of
-Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. All is as published, except the option ``whole``; users and their
-requests are in :mod:`sim.workloads.people`. The parameters for batch jobs are from the authors' program ``m_lublin99.c``, as
-in the Java port in GridSim (``WorkloadLublin99``); the paper's text was not available. They are for 128 processors. On other
-machines the log2 distance from the machine's size to the size where the stages meet is kept. A daily cycle of half hours
-stretches times between arrivals; there is no weekly cycle. Offered load is one factor on these times, before the cycle.
+U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs",
+Journal of Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. All is as published, except the option
+``whole``; users and their requests are in :mod:`sim.workloads.people`. The parameters for batch jobs are from the
+authors' program ``m_lublin99.c``, as in the Java port in GridSim (``WorkloadLublin99``); the paper's text was not
+available. They are for 128 processors. On other machines the log2 distance from the machine's size to the size where
+the stages meet is kept. A daily cycle of half hours stretches times between arrivals; there is no weekly cycle. Offered
+load is one factor on these times, before the cycle.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ class Workload:
     """Settings: ``jobs`` jobs of ``users`` users for a machine of ``procs`` processors.
 
     ``load`` is offered load, sum(procs * runtime) / (machine * time from first to last submission); it sets that time.
-    ``kept``, if given, is the number of first jobs to keep: a shorter trace of the same jobs. ``generator`` is the version: 1
-    makes more jobs as wide as the machine and more short ones that request hours. Raises InputError for a value out of range.
+    ``kept``, if given, is the number of first jobs to keep: a shorter trace of the same jobs. ``generator`` is the
+    version: 1 makes more jobs as wide as the machine and more short ones that request hours. Raises InputError for a
+    value out of range.
     """
 
     jobs: int = 10_000
@@ -78,8 +81,8 @@ class Workload:
 def generate(config: Workload) -> Trace:
     """Return the workload of ``config`` as a ``generated`` trace: same config, same bytes.
 
-    Users are named by expected activity, ``user1`` first; a failed run and one killed at its limit have status 0. Sizes and
-    runtimes depend on ``jobs``, ``procs`` and ``seed`` alone, not on the load.
+    Users are named by expected activity, ``user1`` first; a failed run and one killed at its limit have status 0. Sizes
+    and runtimes depend on ``jobs``, ``procs`` and ``seed`` alone, not on the load.
     """
     size_rng, arrival_rng, people_rng, request_rng, group_rng = np.random.default_rng(config.seed).spawn(5)
     procs = sizes(size_rng, config.jobs, config.procs, whole=config.generator == 1)
@@ -126,8 +129,8 @@ def generate(config: Workload) -> Trace:
 def _arrivals(rng: np.random.Generator, config: Workload, work: float) -> np.ndarray:
     """Return submissions, int64 seconds from 0, over a time set by the load.
 
-    In that time ``work`` processor-seconds are the requested load. The inter-arrival times are scaled before the daily cycle is
-    applied, so the cycle is the model's at any load.
+    In that time ``work`` processor-seconds are the requested load. The inter-arrival times are scaled before the daily
+    cycle is applied, so the cycle is the model's at any load.
     """
     even_s = even_arrivals(rng, config.jobs)
     even_s *= off_the_clock(work / (config.procs * config.load)) / even_s[-1]
@@ -139,8 +142,8 @@ def _assign(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Assign the sampled (size, runtime, killed) to the jobs by rank.
 
-    Sizes come first, then the runtimes of each size. Only the order changes, so the distribution of sizes, and of runtimes given
-    the size, is that of the sample.
+    Sizes come first, then the runtimes of each size. Only the order changes, so the distribution of sizes, and of
+    runtimes given the size, is that of the sample.
     """
     sample = np.lexsort((runtime_s, procs))
     procs, runtime_s, killed = procs[sample], runtime_s[sample], killed[sample]
@@ -185,9 +188,9 @@ _DAY_START = 11  # half hour of the day at which that gamma begins
 def sizes(rng: np.random.Generator, jobs: int, procs: int, whole: bool = True) -> np.ndarray:
     """Draw processors of ``jobs`` jobs on a machine of ``procs``, int64 in 1..procs.
 
-    A size is 1, a power of two, or any; the log2 of a parallel size is uniform in two stages. On a machine of nine processors or
-    fewer the lower stage is a point. Without ``whole`` (our option), a size that rounds up to the whole machine is drawn again
-    from the upper stage and not rounded to a power of two.
+    A size is 1, a power of two, or any; the log2 of a parallel size is uniform in two stages. On a machine of nine
+    processors or fewer the lower stage is a point. Without ``whole`` (our option), a size that rounds up to the whole
+    machine is drawn again from the upper stage and not rounded to a power of two.
     """
     high = np.log2(procs)
     low = min(_ULOW, high)

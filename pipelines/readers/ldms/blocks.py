@@ -1,7 +1,7 @@
 """Block reader of LDMS CSV: rows as ``pyarrow.csv`` reads them, in bounded memory.
 
-A torn or damaged line is left out and counted. A header may be repeated anywhere (concatenated files) and may change. Rows come
-in file order; time order, duplicates and the meaning of counters are left to the callers.
+A torn or damaged line is left out and counted. A header may be repeated anywhere (concatenated files) and may change.
+Rows come in file order; time order, duplicates and the meaning of counters are left to the callers.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _CELL = rb'(?>[ \t]*"[^"\r\n]*"[ \t]*|[^,"\r\n]*)'
 class Block:
     """Rows under one header.
 
-    ``time_us`` int64 [rows] Unix microseconds, ``node`` a dictionary of names; ``values`` by sampler float64 [metrics, rows], NaN
-    for null.
+    ``time_us`` int64 [rows] Unix microseconds, ``node`` a dictionary of names; ``values`` by sampler float64 [metrics,
+    rows], NaN for null.
     """
 
     header: Header
@@ -50,9 +50,9 @@ class Block:
 class LdmsReader:
     """Reader of one file from ``start`` to ``stop`` (bytes of its text).
 
-    Both are ends of lines. ``header`` is the current header line; at ``start`` it is from a header file or an earlier reading.
-    ``text`` names columns of text, which are not read. ``line``, ``rows`` and ``damaged`` count lines, rows, and lines that are no
-    row and no header, while :meth:`blocks` is consumed.
+    Both are ends of lines. ``header`` is the current header line; at ``start`` it is from a header file or an earlier
+    reading. ``text`` names columns of text, which are not read. ``line``, ``rows`` and ``damaged`` count lines, rows,
+    and lines that are no row and no header, while :meth:`blocks` is consumed.
     """
 
     path: Path
@@ -161,7 +161,8 @@ def _header_lines(text: bytes) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class _Rows:
-    """Rows of a text: times, int64 [rows] Unix microseconds, nodes, and metrics by place of the column, float64 [rows]."""
+    """Rows of a text: times, int64 [rows] Unix microseconds, nodes, and metrics by place of the column, float64
+    [rows]."""
 
     time_us: np.ndarray
     node: pa.DictionaryArray

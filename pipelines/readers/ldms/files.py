@@ -26,9 +26,9 @@ _HEADER_FILE = re.compile(r"\.(HEADER|KIND)(?=[.-]|$)")
 class Scanned:
     """A file read through once.
 
-    ``length`` counts the bytes of its text up to the last line end, ``rest`` those after it. ``sha256`` is that of the complete
-    lines. ``first`` identifies header and first row. ``known_length`` is the length of the
-    longest known text with which the file begins, 0 if there is none.
+    ``length`` counts the bytes of its text up to the last line end, ``rest`` those after it. ``sha256`` is that of the
+    complete lines. ``first`` identifies header and first row. ``known_length`` is the length of the longest known text
+    with which the file begins, 0 if there is none.
     """
 
     length: int
@@ -74,7 +74,8 @@ def header_beside(path: Path) -> str | None:
 def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
     """Read a file through and compare its beginning with known texts.
 
-    ``lengths_of`` maps ``first`` of known texts to their lengths, and these to SHA-256. Raises InputError for an empty file.
+    ``lengths_of`` maps ``first`` of known texts to their lengths, and these to SHA-256. Raises InputError for an empty
+    file.
     """
     with text_of(path) as file:
         own, second = file.readline(), file.readline()
@@ -117,8 +118,8 @@ _ROTATED = re.compile(r"(\.(gz|csv|txt|log)|[.-]\d{6,})+$", re.IGNORECASE)
 class Header:
     """The columns of a header line, by their places from 0.
 
-    ``per_second`` is the unit of the time, 1 or 1,000 for milliseconds. ``microseconds`` is the column that completes whole
-    seconds, or milliseconds, if there is one. ``samplers`` maps sampler -> metric -> place.
+    ``per_second`` is the unit of the time, 1 or 1,000 for milliseconds. ``microseconds`` is the column that completes
+    whole seconds, or milliseconds, if there is one. ``samplers`` maps sampler -> metric -> place.
     """
 
     line: str
@@ -154,8 +155,8 @@ def is_header(line: str) -> bool:
 def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -> Header:
     """Read a header line.
 
-    A metric's sampler is the text after ``::``, else ``sampler``, else the one of features.monitoring.samplers.SAMPLERS that the
-    file is named after. Raises InputError that says what is wrong, without file and line.
+    A metric's sampler is the text after ``::``, else ``sampler``, else the one of features.monitoring.samplers.SAMPLERS
+    that the file is named after. Raises InputError that says what is wrong, without file and line.
     """
     columns = _names(line)
     if not all(columns):

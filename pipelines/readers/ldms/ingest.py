@@ -1,8 +1,9 @@
 """Ingest LDMS CSV files into the counters store, rows once.
 
-Memory does not grow with file sizes. A file whose text is known is not read again; one that continues a known text adds only its
-new lines. A damaged line is left out and counted. A file with more than one in a hundred, or with an error that leaves its rows
-unreadable, is quarantined, and the next file is read. Rows before its error may stay: a row that is read again changes nothing.
+Memory does not grow with file sizes. A file whose text is known is not read again; one that continues a known text adds
+only its new lines. A damaged line is left out and counted. A file with more than one in a hundred, or with an error
+that leaves its rows unreadable, is quarantined, and the next file is read. Rows before its error may stay: a row that
+is read again changes nothing.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class SamplerTally:
 class IngestReport:
     """Rows by sampler, quarantined files, damaged lines, columns of text, and files by state.
 
-    States: new, continued, unchanged, or with an unfinished last line. ``quarantined`` has an error with file and line for each
-    broken file, ``text_columns`` the number of files with each.
+    States: new, continued, unchanged, or with an unfinished last line. ``quarantined`` has an error with file and line
+    for each broken file, ``text_columns`` the number of files with each.
     """
 
     samplers: dict[str, SamplerTally] = field(default_factory=dict)
@@ -71,8 +72,9 @@ def ingest_counters(
 ) -> IngestReport:
     """Read the files, directories and patterns in ``specs`` into ``store``.
 
-    ``progress`` receives the file's name, bytes done and total bytes. ``sampler`` is that of metrics without ``::sampler``.
-    Raises InputError if a spec matches no file or the store cannot be written. A broken file is in the report instead.
+    ``progress`` receives the file's name, bytes done and total bytes. ``sampler`` is that of metrics without
+    ``::sampler``. Raises InputError if a spec matches no file or the store cannot be written. A broken file is in the
+    report instead.
     """
     files = list(dict.fromkeys(path.absolute() for spec in specs for path in counter_files(spec)))
     sizes = [path.stat().st_size if path.exists() else 0 for path in files]  # a log may be rotated away at any moment

@@ -1,7 +1,7 @@
 """``sacct --json`` and ``squeue --json`` as the columns that both print as text.
 
-Slurm's data parsers differ by version: a number is plain (22.05), or an object ``{"set", "infinite", "number"}``; a state is a word
-or a list of words. Times are Unix seconds; a time limit is in minutes.
+Slurm's data parsers differ by version: a number is plain (22.05), or an object ``{"set", "infinite", "number"}``; a
+state is a word or a list of words. Times are Unix seconds; a time limit is in minutes.
 """
 
 import json

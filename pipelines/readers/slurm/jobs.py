@@ -1,8 +1,8 @@
 """Requests of Slurm jobs, from accounting, for a replay of the site.
 
-Their columns are those of :data:`sim.slurm.requests.COLUMNS`. Options that accounting keeps in no column, such as the throttle of
-an array or a dependency, come from SubmitLine, if the file has it. Otherwise the time at which a job became eligible stands for
-what held it.
+Their columns are those of :data:`sim.slurm.requests.COLUMNS`. Options that accounting keeps in no column, such as the
+throttle of an array or a dependency, come from SubmitLine, if the file has it. Otherwise the time at which a job became
+eligible stands for what held it.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ _FEWEST_WITHDRAWN = 2
 class SlurmJobs(NamedTuple):
     """Jobs in order of submission, and notes of the reader.
 
-    ``table`` has the columns of a replay; ``number``, the ``job_id`` in canonical tables; and, as recorded, ``start_s`` and
-    ``end_s`` (Unix seconds), ``started_by`` (main, backfill, submit, or ``""``), ``nodes`` and ``priority``, of a requeued job's
-    first run. A job that never started has -1; in replays too, it waits until it is cancelled. ``lacking`` are columns that the file
-    does not have, of :data:`pipelines.readers.slurm.lines.ABSENT`. ``later`` are the later runs of requeued jobs, with what they
-    have of their own: :data:`_OF_RUN`.
+    ``table`` has the columns of a replay; ``number``, the ``job_id`` in canonical tables; and, as recorded, ``start_s``
+    and ``end_s`` (Unix seconds), ``started_by`` (main, backfill, submit, or ``""``), ``nodes`` and ``priority``, of a
+    requeued job's first run. A job that never started has -1; in replays too, it waits until it is cancelled.
+    ``lacking`` are columns that the file does not have, of :data:`pipelines.readers.slurm.lines.ABSENT`. ``later`` are
+    the later runs of requeued jobs, with what they have of their own: :data:`_OF_RUN`.
     """
 
     table: pd.DataFrame
@@ -93,7 +93,8 @@ class SlurmJobs(NamedTuple):
 def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC") -> SlurmJobs:
     """Read the jobs of ``path``, output of ``sacct``, for a replay of ``site``.
 
-    Times are local to ``timezone``. Raises InputError for missing columns that a replay needs, or a line that cannot be read.
+    Times are local to ``timezone``. Raises InputError for missing columns that a replay needs, or a line that cannot be
+    read.
     """
     source, notes, unmodelled = load(path), list[str](), Counter[str]()
     wanted = {name for names in NAMES.values() for name in names} | {"cluster", "jobidraw"}
@@ -233,9 +234,10 @@ def _each_row_once(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _one_row_a_job(runs: pd.DataFrame, notes: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Merge the rows of a job's runs into one row per job, in order of submission; return also later runs.
 
-    It is the row of the first run, with the runtime and the cancellation of the last; ``end_s`` stays the first run's. A run
-    follows an earlier one of its number and user that was stopped. Other rows of the same number are jobs of their own, whose ids
-    end in ``#2`` and so on: tasks of an array that share its number or, of another submission or user, uses of it again.
+    It is the row of the first run, with the runtime and the cancellation of the last; ``end_s`` stays the first run's.
+    A run follows an earlier one of its number and user that was stopped. Other rows of the same number are jobs of
+    their own, whose ids end in ``#2`` and so on: tasks of an array that share its number or, of another submission or
+    user, uses of it again.
     """
     runs = runs.sort_values(["submit_s", "group", "task"], kind="stable", ignore_index=True)
     follows = runs.groupby(["job_id", "user"], sort=False)["requeued"].shift(fill_value=False)
@@ -304,8 +306,8 @@ def _unsuited(jobs: pd.DataFrame, site: Site) -> list[str]:
 def _with_holds(jobs: pd.DataFrame) -> pd.DataFrame:
     """Drop eligible times that dependencies or throttles explain; add ``held_s``.
 
-    ``held_s`` is the time from which a job was held, 0 if always, as if submitted with a hold or a begin time, -1 if never. Other
-    jobs released in the same second are taken as held together, since the last of them was submitted.
+    ``held_s`` is the time from which a job was held, 0 if always, as if submitted with a hold or a begin time, -1 if
+    never. Other jobs released in the same second are taken as held together, since the last of them was submitted.
     """
     eligible = jobs["eligible_s"].where(jobs["throttle"] == 0, jobs.groupby("group")["eligible_s"].transform("min"))
     ends = jobs.groupby("group")["end_s"].max().to_dict()
@@ -342,10 +344,12 @@ def _other_qos(qos: str, options: dict[str, str], site: Site) -> str:
 def _with_withdrawn(jobs: pd.DataFrame) -> pd.DataFrame:
     """Add when jobs are cancelled with all others of their kind, if they still wait.
 
-    A command such as ``scancel --state=PENDING`` leaves running jobs alone. In a replay other jobs wait then, and it meets these.
+    A command such as ``scancel --state=PENDING`` leaves running jobs alone. In a replay other jobs wait then, and it
+    meets these.
 
-    ``withdrawn_s`` is a Unix second, -1: never. At least two jobs were cancelled together, over seconds that follow each other, and
-    no other job of the kind went on waiting. A kind is the whole queue, or the jobs of one name, QOS, partition, account or user.
+    ``withdrawn_s`` is a Unix second, -1: never. At least two jobs were cancelled together, over seconds that follow
+    each other, and no other job of the kind went on waiting. A kind is the whole queue, or the jobs of one name, QOS,
+    partition, account or user.
     """
     submit_s, start_s, gone_s = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "start_s", "cancel_s"))
     waited = (start_s < 0) & (gone_s >= 0)

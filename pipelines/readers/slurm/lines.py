@@ -34,8 +34,9 @@ NEEDED = {
 class Absent(NamedTuple):
     """What a replay takes in place of a missing column, and how far that moved recorded runs.
 
-    Of ``runs``, the mean wait moved by ``median_percent`` in the median and ``most_percent`` at most; of the recorded starts,
-    up to ``most_points`` points fewer were decided as recorded. ``docs/studies/data/slurm-columns.csv`` has the figures.
+    Of ``runs``, the mean wait moved by ``median_percent`` in the median and ``most_percent`` at most; of the recorded
+    starts, up to ``most_points`` points fewer were decided as recorded. ``docs/studies/data/slurm-columns.csv`` has the
+    figures.
     """
 
     taken: str
@@ -168,7 +169,8 @@ def _cpus(table: AccountingTable, columns: dict[str, str], jobs: np.ndarray) -> 
 
 
 def _single(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Tell which lines are of one job, or of array tasks that had not started (``12_[4-9]``) and are all named, bool [rows]."""
+    """Tell which lines are of one job, or of array tasks that had not started (``12_[4-9]``) and are all named, bool
+    [rows]."""
     codes, distinct = table.texts(name)
     shared = [tasks_in(text) for text in distinct]
     named = np.array([tasks is None or (tasks[1] and count_tasks(tasks[0]) <= _MOST_TASKS) for tasks in shared], bool)[codes]

@@ -1,8 +1,8 @@
 """What a job of Slurm asks for: by accounting's columns, and by its command's options.
 
-``ReqTRES`` (``cpu=24,mem=72000M,node=2,gres/gpu=2``) counts for the whole job. ``ReqMem`` counts for a node (``4Gn``), for a
-processor (``4000Mc``), or, without these letters, for the whole job, as Slurm writes since version 21.08. Slurm writes one node
-if a job left the number open, so one node is read as open.
+``ReqTRES`` (``cpu=24,mem=72000M,node=2,gres/gpu=2``) counts for the whole job. ``ReqMem`` counts for a node (``4Gn``),
+for a processor (``4000Mc``), or, without these letters, for the whole job, as Slurm writes since version 21.08. Slurm
+writes one node if a job left the number open, so one node is read as open.
 """
 
 from __future__ import annotations
@@ -190,7 +190,8 @@ def least_limit(options: dict[str, str], limit_s: int) -> int:
 def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
     """Return requested nodes, memory and GPUs.
 
-    Memory is in MiB per node or per processor, ``gpus`` are per node, ``node_cpus`` the processors that tasks can use on a node.
+    Memory is in MiB per node or per processor, ``gpus`` are per node, ``node_cpus`` the processors that tasks can use
+    on a node.
     """
     tres = resources(field_of(row, "reqtres"))
     reqmem = field_of(row, "reqmem")

@@ -1,8 +1,8 @@
 """Reader of Slurm accounting: ``sacct --parsable2``, ``--parsable``, ``--json``, or CSV.
 
-The header names the columns; in CSV it is such as NREL's of Eagle. Steps (``123.batch``) are skipped. Times are the cluster's
-local time, so its zone must be given (:mod:`pipelines.readers.slurm.times`). A line that is not a row of the header's columns, or
-contradicts itself, is set aside with the rule's name.
+The header names the columns; in CSV it is such as NREL's of Eagle. Steps (``123.batch``) are skipped. Times are the
+cluster's local time, so its zone must be given (:mod:`pipelines.readers.slurm.times`). A line that is not a row of the
+header's columns, or contradicts itself, is set aside with the rule's name.
 """
 
 from __future__ import annotations
@@ -122,12 +122,11 @@ _KNOWN = {
 def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None) -> Trace:
     """Parse one Slurm accounting file.
 
-    ``timezone`` is the IANA name of the cluster's zone. ``processors`` defines a processor: ``cpus``, or ``nodes`` for machines
-    that allocate whole nodes; if the file has only one of the two, that is used. With ``cpus_per_node`` each node counts as that
-    many processors, whatever the job requested of it. Second 0 is the
-    earliest submission. A job that has not started, or not ended, has no runtime. The account is the group, the job name the
-    executable, the QOS the queue; names are hashed if the site sets a key. Raises InputError with file, line, column and what is
-    wrong.
+    ``timezone`` is the IANA name of the cluster's zone. ``processors`` defines a processor: ``cpus``, or ``nodes`` for
+    machines that allocate whole nodes; if the file has only one of the two, that is used. With ``cpus_per_node`` each
+    node counts as that many processors, whatever the job requested of it. Second 0 is the earliest submission. A job
+    that has not started, or not ended, has no runtime. The account is the group, the job name the executable, the QOS
+    the queue; names are hashed if the site sets a key. Raises InputError with file, line, column and what is wrong.
     """
     if processors not in PROCESSORS:
         raise InputError(f"unknown kind of processors {processors!r}; known: {', '.join(PROCESSORS)}")
@@ -249,7 +248,8 @@ def _number(text: str) -> int | None:
 def states(table: AccountingTable, jobs: np.ndarray) -> np.ndarray:
     """Return the first word of each line's state in upper case, object [rows].
 
-    It is UNKNOWN where a line states none. Raises InputError if that of one of the ``jobs`` (bool [rows]) is not a state of Slurm.
+    It is UNKNOWN where a line states none. Raises InputError if that of one of the ``jobs`` (bool [rows]) is not a
+    state of Slurm.
     """
 
     def words(texts: list[str]) -> np.ndarray:

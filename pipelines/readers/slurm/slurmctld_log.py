@@ -46,11 +46,13 @@ _TICK_S = 0.01
 """How far the seconds of the accounting may lag behind the log, by a tick of the kernel's clock."""
 _STEP_S = 0.1
 _MS, _NEXT_LINE_S = 0.001, 1e-6
-"""How exact the log's times are, and how much later a start is taken to be than that on the line before, in one millisecond."""
+"""How exact the log's times are, and how much later a start is taken to be than that on the line before, in one
+millisecond."""
 _LATEST_S = 0.03
 """How long after a whole second a pass at a turn is, at most, since 23.11."""
 _EARLY_S, _WORK_S, _LOOK_BACK = 0.004, 0.02, 25
-"""How far before its second a turn may be, how much each turn's work may take, and how many passes before one are looked at."""
+"""How far before its second a turn may be, how much each turn's work may take, and how many passes before one are
+looked at."""
 
 
 class _Run(NamedTuple):
@@ -65,9 +67,8 @@ class _Run(NamedTuple):
 def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
     """Return the site with what slurmctld's log says and no file.
 
-    That is the release, when reservations were made, and outages.
-    An order to drain a node lies before the event of its outage, which comes once its last job has ended. Outages that the
-    site's events lack are added.
+    That is the release, when reservations were made, and outages. An order to drain a node lies before the event of its
+    outage, which comes once its last job has ended. Outages that the site's events lack are added.
     """
     place, created_s, release = zone(timezone), dict[str, int](), site.release
     orders: dict[str, list[tuple[float, str]]] = defaultdict(list)
@@ -113,8 +114,8 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     """Return the phases that a log shows.
 
     A log that was rotated lacks slurmctld's start: then computations of priorities are placed by the priorities in it.
-    Slurm must write it with ``SlurmctldDebug=debug`` and ``DebugFlags=Backfill``. ``jobs`` are from the accounting of the same
-    time. Raises InputError if the log shows no scheduling pass, or none during the time of the jobs.
+    Slurm must write it with ``SlurmctldDebug=debug`` and ``DebugFlags=Backfill``. ``jobs`` are from the accounting of
+    the same time. Raises InputError if the log shows no scheduling pass, or none during the time of the jobs.
     """
     place = zone(timezone)
     seen: dict[str, list[float]] = defaultdict(list)
@@ -191,8 +192,8 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
 def _answers(runs: list[_Run], ends: dict[_Run, float], usual_s: float) -> dict[str, float]:
     """Return how long the nodes of some ended jobs were COMPLETING at most, in seconds, by job.
 
-    A pass takes no such node: a job whose node a pass took sooner than usual had answered by then. An end that the log lacks is
-    in the middle of its second in the accounting.
+    A pass takes no such node: a job whose node a pass took sooner than usual had answered by then. An end that the log
+    lacks is in the middle of its second in the accounting.
     """
     taken: dict[str, list[float]] = defaultdict(list)
     for run in runs:
@@ -212,7 +213,8 @@ def _answers(runs: list[_Run], ends: dict[_Run, float], usual_s: float) -> dict[
 def _of_users(submitted: list[tuple[str, float, int]], site: Site, jobs: pd.DataFrame) -> list[tuple[str, float, int]]:
     """Return what the first priorities of jobs show of their users' fair share.
 
-    A job is submitted without age: its priority less the fixed part is what fair share adds, which only a computation changes.
+    A job is submitted without age: its priority less the fixed part is what fair share adds, which only a computation
+    changes.
     """
     fixed, of_users = Fixed(site), list[tuple[str, float, int]]()
     rows = {str(row.group): row for row in jobs.itertuples(index=False)}
@@ -227,8 +229,9 @@ def _of_users(submitted: list[tuple[str, float, int]], site: Site, jobs: pd.Data
 def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, float]:
     """Return a time at the earliest at which priorities were computed, in Unix seconds, and how much later it may be.
 
-    ``shown`` has jobs' priorities and when the log shows them, in order. Between two that differ a computation lies: it lies
-    where most of these pairs have one. Nothing is known without such a pair: then it may be anywhere in the ``period``.
+    ``shown`` has jobs' priorities and when the log shows them, in order. Between two that differ a computation lies: it
+    lies where most of these pairs have one. Nothing is known without such a pair: then it may be anywhere in the
+    ``period``.
     """
     last: dict[str, tuple[float, int]] = {}
     pairs = []
@@ -252,8 +255,8 @@ def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, 
 def _at_turns(seen: np.ndarray, on_seconds: bool) -> np.ndarray:
     """Return which of the passes ``seen`` in the log are at turns of the background loop, bool [passes].
 
-    The others are direct passes. A turn is ``on_seconds``, or follows another after a second and some milliseconds of work: then
-    of all sequences of passes that may all be at turns the longest is taken.
+    The others are direct passes. A turn is ``on_seconds``, or follows another after a second and some milliseconds of
+    work: then of all sequences of passes that may all be at turns the longest is taken.
     """
     if on_seconds:
         return np.abs(seen - np.round(seen)) < _LATEST_S

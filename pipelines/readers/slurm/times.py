@@ -1,7 +1,7 @@
 """Ids and times of Slurm's jobs: submission, start and end as Unix times.
 
-Ids are ``7``, steps ``7.batch``, array tasks ``7_3``. Pending array tasks share a line such as ``7_[8-20%4]``; ``7+1`` is a component
-of a heterogeneous job. Times are right also around clock changes.
+Ids are ``7``, steps ``7.batch``, array tasks ``7_3``. Pending array tasks share a line such as ``7_[8-20%4]``; ``7+1``
+is a component of a heterogeneous job. Times are right also around clock changes.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ class JobTimes:
     def contradictions(self, elapsed: np.ndarray | None) -> dict[str, np.ndarray]:
         """Return by the name of a rule which jobs break it, bool [jobs].
 
-        ``elapsed`` is float64 [jobs], NaN if unknown. A job may have run shorter than from start to end, if it was suspended.
+        ``elapsed`` is float64 [jobs], NaN if unknown. A job may have run shorter than from start to end, if it was
+        suspended.
         """
         backwards = self.ended & (self.end - self.start < -_TOLERANCE_S)
         rules = {"end-before-start": backwards}
@@ -166,10 +167,11 @@ def job_times(
 ) -> JobTimes:
     """Return times of the ``jobs`` (bool [rows]); ``submitted`` is the submission's column.
 
-    ``elapsed`` is float64 [jobs], NaN if unknown. In the hour that autumn repeats, End - Elapsed decides which of the two
-    instants a start or an end is; if it cannot, a start is the first instant not before the submission, an end the first not
-    before the start. In the hour that spring skips, a start is End - Elapsed or, without an end or an elapsed time, the moment of
-    the change. ``submitted`` may be None: then no submission bounds a start. Raises InputError for a missing submission.
+    ``elapsed`` is float64 [jobs], NaN if unknown. In the hour that autumn repeats, End - Elapsed decides which of the
+    two instants a start or an end is; if it cannot, a start is the first instant not before the submission, an end the
+    first not before the start. In the hour that spring skips, a start is End - Elapsed or, without an end or an elapsed
+    time, the moment of the change. ``submitted`` may be None: then no submission bounds a start. Raises InputError for
+    a missing submission.
     """
     local = np.full(table.rows, "NaT", "datetime64[s]") if submitted is None else table.times(submitted)
     if submitted is not None:
