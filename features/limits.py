@@ -29,10 +29,6 @@ NODE_NAMES = 10**7
 """Max nodes named by the different node lists of one file of control runs, all together."""
 LINE_BYTES = 8 << 20
 """Max bytes of a line of a text file."""
-EXPANSION = 100
-"""Max ratio of unpacked to packed bytes, above :data:`EXPANSION_FREE_BYTES`."""
-EXPANSION_FREE_BYTES = 64 << 20
-"""Unpacked bytes up to which the ratio is not checked."""
 MESSAGE = 300
 """Max characters of an error on the terminal."""
 

@@ -31,7 +31,7 @@ from sim.metrics.names import METRICS
 from sim.metrics.verdict import change, interval, signed
 from sim.site.lines import NO_SETTING, SCRIPT
 from sim.site.parity import RANGE, apart
-from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Measured
+from sim.site.what_if import HERE, JUDGED_BY, NOT_SURE, Measured
 from sim.slurm.unbuilt import not_modelled, warnings_of
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
@@ -112,8 +112,8 @@ def answer(study: WhatIf) -> list[str]:
             why = f"{' and '.join(losing)} of the jobs, killed or never started"
         return [f"Nothing here is surely better: {why}."]
     metrics = study.effects[name].metrics
-    wait = f"the mean wait of {metrics[WEIGHED[0]].baseline:,.0f} s by {_of(metrics[WEIGHED[0]])}"
-    others = ", ".join(f"{_SHORT[metric]} by {_of(metrics[metric])}" for metric in WEIGHED[1:])
+    wait = f"the mean wait of {metrics[JUDGED_BY[0]].baseline:,.0f} s by {_of(metrics[JUDGED_BY[0]])}"
+    others = ", ".join(f"{_SHORT[metric]} by {_of(metrics[metric])}" for metric in JUDGED_BY[1:])
     verdict, what = study.verdict(name), study.candidates[name].what or name
     length = duration(float(np.ptp(study.jobs.table["submit_s"])))
     span = "" if study.several else f"A record of {length} tells of these very jobs alone, not of those of other days: "
@@ -200,7 +200,7 @@ def candidates(study: WhatIf) -> Table:
         for measured in study.effects[name].metrics.values():
             row.append(Cell(change(measured.relative, unit=False), ((_interval(measured), ""),)))
         rows.append(row)
-    headings: Row = ["candidate", "verdict", *(Cell(f"{_SHORT[name]} %", tip=METRICS[name].meaning) for name in WEIGHED)]
+    headings: Row = ["candidate", "verdict", *(Cell(f"{_SHORT[name]} %", tip=METRICS[name].meaning) for name in JUDGED_BY)]
     return Table("Candidates", headings, rows, left=["verdict"])
 
 
@@ -227,8 +227,8 @@ def figure_of_candidates(table: pd.DataFrame) -> Figure:
     judged = table[~table["verdict"].isin(NOT_JUDGED)]
     names = list(judged["candidate"].unique())
     with figure(7.6, 1.0 + 0.3 * max(len(names), 1), generated=False) as drawing:
-        panels = drawing.subplots(1, len(WEIGHED), sharey=True)
-        for panel, metric in zip(panels, WEIGHED, strict=True):
+        panels = drawing.subplots(1, len(JUDGED_BY), sharey=True)
+        for panel, metric in zip(panels, JUDGED_BY, strict=True):
             panel.axvline(0, color=INK, linewidth=0.8)
             rows = judged[judged["metric"] == metric].set_index("candidate").loc[names]
             ends = 100.0 * rows[["change", "low", "high"]].to_numpy(np.float64)

@@ -23,7 +23,7 @@ from sim.site.computed import with_computations
 from sim.site.explained import decisions
 from sim.site.limit_advice import LimitAdvice, limit_advice
 from sim.site.parity import Open, too_far
-from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, raised, same, shaken, usual_shake
+from sim.site.what_if import HERE, JUDGED_BY, NOT_SURE, Effect, Replays, blocks, effect, judged, raised, same, shaken, usual_shake
 from sim.slurm.site import Site
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
@@ -137,7 +137,7 @@ class WhatIf:
 
         def place(name: str) -> tuple[int, int, float]:
             kind = 2 if self.lost(name) > MOST_LOST else int(self.candidates[name].resources)
-            return kind, order.index(self.verdict(name)), self.effects[name].metrics[WEIGHED[0]].relative
+            return kind, order.index(self.verdict(name)), self.effects[name].metrics[JUDGED_BY[0]].relative
 
         return sorted(self.effects, key=place)
 
@@ -220,7 +220,7 @@ def measure(
         first = _before(today, middle)
         for row, (name, changed) in enumerate(early.items()):
             screened[name] = (
-                effect(first, changed, starts[0], starts[row + 1], shake_s, seeds[:_SCREENED]).metrics[WEIGHED[0]].relative
+                effect(first, changed, starts[0], starts[row + 1], shake_s, seeds[:_SCREENED]).metrics[JUDGED_BY[0]].relative
             )
             if same(first, changed, starts[0], starts[row + 1]):
                 idle.append(name)
@@ -326,7 +326,7 @@ def records(study: WhatIf) -> list[dict[str, Any]]:
         for metric, measured in study.effects[name].metrics.items():
             change = measured.relative if np.isfinite(measured.relative) else None
             rows.append({**common, "metric": metric, "change": change, "low": measured.low, "high": measured.high, **counts})
-    none = {"metric": WEIGHED[0], "change": None, "low": None, "high": None}
+    none = {"metric": JUDGED_BY[0], "change": None, "low": None, "high": None}
     rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": change} for name, change in study.screened.items()]
     rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[1]} for name in study.idle]
     return rows

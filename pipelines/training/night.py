@@ -19,7 +19,7 @@ from pipelines.training.ledger import ReplayedTrace
 from pipelines.training.pages import write_night
 from pipelines.training.policy import learn_by_the_date
 from pipelines.training.queue_states import keep_states, read_states
-from pipelines.training.simulate import LAST_DAYS, simulate
+from pipelines.training.simulate import simulate
 from pipelines.training.site import keep_parity, site_of
 from pipelines.training.starts import keep_start_model
 from pipelines.training.train import train
@@ -41,7 +41,7 @@ def night(clean: CleanTrace, label: str, home: Path, *, seed: int = 0, starts: b
         records = keep_features(work.lake, clean)
         train(work, clean, seed=seed)
         learn_by_the_date(work, clean, Learning(seed=seed))
-        simulate(work, clean, LAST_DAYS)
+        simulate(work, clean)
         keep_comparison(work.lake, clean)
         result = write_night(work, clean)
         work.publish()

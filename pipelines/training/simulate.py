@@ -116,8 +116,10 @@ class Simulated:
     shown: str
 
 
-def simulate(work: Work, clean: CleanTrace, settings: RunSettings) -> Simulated:
+def simulate(work: Work, clean: CleanTrace, settings: RunSettings = LAST_DAYS) -> Simulated:
     """Simulate by ``settings`` with the registered model, and keep the schedules.
+
+    A night simulates by :data:`LAST_DAYS`, whatever the settings of its run are.
 
     Writes ``schedules`` and ``prediction_quality``. ``registry:NAME[@ALIAS]`` may be among the predictors: such a model
     answers from its own snapshot. Raises InputError for a model that has learned from jobs submitted from the date on.

@@ -32,8 +32,10 @@ FEWEST_PAIRS = 4
 """With fewer pairs of replays there is no interval."""
 _WIDEST = 100
 """An interval whose ends, as ratios, lie farther apart than that says nothing, and is not shown."""
-WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
-"""The first decides; none of the others may rise."""
+JUDGED_BY = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
+"""The metrics that judge a change of a site: the first decides, and none of the others may rise.
+
+Policies are weighed by their longest waits in place of the mean (:data:`sim.metrics.verdict.WEIGHED`)."""
 _ONE_AT_A_TIME = Lock()
 """Threads wait for the first that reads what the jobs of a change ask for."""
 
@@ -168,8 +170,8 @@ def effect(
             held = Replay(start[rows], *(np.full(len(rows), "", object),) * 2, np.ones(len(rows), np.int64), 0, 0)
             schedule = as_schedule(side.site, table, held, trace="", seed=seed, seconds=0.0)
             by_metric = ratios(schedule)
-            by_block.append({name: by_week(by_metric[name], block) for name in WEIGHED})
-            for name in WEIGHED:
+            by_block.append({name: by_week(by_metric[name], block) for name in JUDGED_BY})
+            for name in JUDGED_BY:
                 own = by_week_and_user(by_metric[name], block, users)
                 by_user[name] = pooled([by_user[name], own]) if name in by_user else own
             total += by_metric["mean_wait_s"].numerator
@@ -182,7 +184,7 @@ def effect(
             stacked([ratios[name] for ratios in theirs]),
             (our_users[name], their_users[name]),
         )
-        for name in WEIGHED
+        for name in JUDGED_BY
     }
     return Effect(metrics, _groups(jobs, *waits), never)
 
@@ -236,9 +238,9 @@ def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[G
 
 
 def judged(effects: Mapping[str, Effect]) -> dict[str, str]:
-    """Return a verdict on each candidate, by the rule of :mod:`sim.metrics.verdict`.
+    """Return a verdict on each candidate, by the metrics :data:`JUDGED_BY`.
 
-    ``better`` surely lowers mean waits and raises none of :data:`WEIGHED`; ``mixed`` lowers them and raises another.
+    ``better`` surely lowers mean waits and raises none of :data:`JUDGED_BY`; ``mixed`` lowers them and raises another.
     ``worse`` surely makes some worse and lowers no waits. Otherwise it is ``not sure``. What is sure survives Holm's
     correction over all candidates, in its metric; for ``worse`` also over all metrics, as one of four is worse by
     chance more often. A rise counts as a cost by its own interval, as the correction would hide it (:func:`raised`).
@@ -251,7 +253,7 @@ def judged(effects: Mapping[str, Effect]) -> dict[str, str]:
 
 
 def _words(effects: Mapping[str, Effect], kind: str) -> dict[str, str]:
-    measured = [[effect.metrics[name] for effect in effects.values()] for name in WEIGHED]
+    measured = [[effect.metrics[name] for effect in effects.values()] for name in JUDGED_BY]
     p = np.array([[getattr(metric, kind) for metric in row] for row in measured], np.float64)  # None becomes NaN
     up = np.array([[metric.relative > 0 for metric in row] for row in measured])
     sure, of_all = surely(p[0]), surely(p.ravel()).reshape(p.shape)

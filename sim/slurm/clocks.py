@@ -60,8 +60,8 @@ def next_clock(now, submitted_all, slurm):
 def _next_cycle(now, slurm):
     """Return when the next cycle after one at ``now`` is due, in ms.
 
-    It is the next one of the log: a cycle takes time, and where nothing has changed the scheduler looks again each
-    second.
+    It is the next one of the log. A cycle is one instant here: its work only delays the next one, and where nothing has
+    changed the scheduler looks again each second.
     """
     due = now + slurm.rules.cycle_ms
     logged = _logged(slurm.cycles, due - _CYCLE_MS, due + slurm.rules.calc_period * 1000 + _CYCLE_MS)
@@ -90,7 +90,9 @@ def _last_known(slurm):
 def work(now, ended, ends, submitted, slurm):
     """Do what is due at ``now``; return how many jobs have started.
 
-    ``Now.begun`` lists these jobs. ``ends`` jobs have ended, listed in ``ended``, and ``submitted`` are submitted.
+    ``Now.begun`` lists these jobs. ``ends`` jobs have ended, listed in ``ended``, and ``submitted`` are submitted. What
+    is due in one millisecond goes in this order: ends, submissions, changes of the site, ends of grace times, answers of
+    nodes, a turn of the background loop, a pass, a cycle of backfill, the computation of priorities.
     """
     numbers, state, rules = slurm.numbers, slurm.now, slurm.rules
     numbers[slots.BEGUN] = numbers[slots.STOPPED] = 0

@@ -20,7 +20,7 @@ from pipelines.studies.parity import read_site_jobs
 from pipelines.studies.what_if import WhatIf, measure, read_candidates, records
 from sim.site.changes import Changed, SiteChange, site_change
 from sim.site.parity import apart, too_far
-from sim.site.what_if import WEIGHED, Effect, Group, Measured
+from sim.site.what_if import JUDGED_BY, Effect, Group, Measured
 from sim.slurm.site import Site
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")
@@ -125,7 +125,7 @@ def judged(recorded: tuple[Site, SlurmJobs], *tried: tuple[SiteChange, int], kil
     (first, _), (second, _) = tried
     site, jobs = recorded
     effects = {
-        each.name: Effect(dict.fromkeys(WEIGHED, Measured(wait, 10, wait / 10 - 1, None, None, None)), [], 0)
+        each.name: Effect(dict.fromkeys(JUDGED_BY, Measured(wait, 10, wait / 10 - 1, None, None, None)), [], 0)
         for each, wait in tried
     }
     today = Changed(site, jobs.table, ("x=1",), frozenset())
