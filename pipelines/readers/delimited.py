@@ -71,8 +71,8 @@ def duration(text: str) -> float:
     return float(((days * 24 + hours) * 60 + mins) * 60 + secs)
 
 
-_COMMAND = re.compile(r"([^\s|]+( .*)?)?", re.DOTALL)
-"""The form of a command in SubmitLine: a rest of another column before it would be no first word."""
+_COMMAND = re.compile(r"((\S*/)?(sbatch|srun|salloc|scrun|scrontab)\b.*)?", re.DOTALL)
+"""The form of SubmitLine, which begins with a command of Slurm: a rest of another column before it does not."""
 
 
 class AccountingTable:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -81,7 +82,7 @@ class Service:
         loaded, now_s = self._loaded(question.model or "", Loaded), self.clock()
         answer, stored = loaded.answer(question, now_s)
         if self.log is not None:
-            self.log.put(loaded.entry(question, stored, answer, now_s))
+            await run_in_threadpool(self.log.put, loaded.entry(question, stored, answer, now_s))
         return {**answer, **loaded.head(now_s, self.stale_after_s)}
 
     async def _start(self, question: StartQuestion) -> dict[str, Any]:
@@ -94,7 +95,7 @@ class Service:
             queue = queue._replace(jobs=await predicted(runtimes, queue.users, queue.jobs))
         answer = loaded.answer(question, queue, clock_s)
         if self.log is not None:
-            self.log.put(loaded.entry(question, answer, queue.jobs, now_s))
+            await run_in_threadpool(self.log.put, loaded.entry(question, answer, queue.jobs, now_s))
         return {**answer, **loaded.head(now_s, self.stale_after_s)}
 
     def _loaded(self, name: str, kind: type[V]) -> V:

@@ -141,6 +141,8 @@ def _divided(clean: CleanTrace, end_s: np.ndarray, until: str) -> tuple[int, str
         left_s = int((last - first) * LEFT_SHARE)
         note = f"The trace covers {(last - first) / DAY_S:.1f} days, too few to leave {LEFT_WEEKS} weeks and learn from as many: its last third is left."
     at_s = _midnight_before(clean.clock, last - left_s)
+    if not (end_s <= at_s).any():  # as of a trace of a day, whose midnight comes before its jobs
+        at_s = last - left_s
     if not (end_s <= at_s).any():
         at_s = int(end_s.min())
         note = "No job has ended by two thirds of the trace's time: everything submitted after the first end is left."

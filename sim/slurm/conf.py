@@ -55,7 +55,7 @@ _NODE = {
 }
 _PARTITION = {
     *("partitionname", "nodes", "priority", "defmempercpu", "defmempernode", "oversubscribe", "shared", "qos", "default"),
-    *("state", "preemptmode", "gracetime", "tresbillingweights"),
+    *("state", "preemptmode", "gracetime", "tresbillingweights", "lln"),
     *map(str.lower, PARTITION_KEYS),
 }
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
@@ -67,7 +67,6 @@ OPEN = {
     **dict.fromkeys(("minnodes", "maxcpuspernode", "maxcpuspersocket"), "jobs beyond it may run there"),
     **dict.fromkeys(("maxmempernode", "maxmempercpu"), "jobs that ask for more memory take no more processors"),
     **dict.fromkeys(("defcpupergpu", "defmempergpu", "jobdefaults"), "jobs ask only for what the accounting says"),
-    "lln": "jobs take the nodes that they fill best",
     "powerdownonidle": "nodes start at once",
 }
 """Keys that are not modelled and change which jobs may run where, with what replays do instead."""
@@ -143,6 +142,8 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
         )
         if key in settings and not re.fullmatch(pattern, settings[key].lower())
     ]
+    least_loaded = [line.pairs["partitionname"] for line in partition_lines if line.pairs.get("lln", "").upper() == "YES"]
+    warnings += [f"LLN=YES of {', '.join(least_loaded)}"] if least_loaded else []
     if "suspend" in settings.get("preemptmode", "").lower():
         warnings.append(f"PreemptMode={settings['preemptmode']}")
     if "epilog" in settings:

@@ -84,12 +84,11 @@ class LdmsReader:
                     raise InputError(f"{self.path}: has become shorter while it was read")
                 left -= len(text)
 
-                at = 0
+                at, found = 0, list[Block]()
                 for first, behind in _header_lines(text):
                     if header is not None and at < first:
-                        block = self._block(header, text[at:first])
-                        header = block.header  # without columns of text
-                        yield block
+                        found.append(self._block(header, text[at:first]))
+                        header = found[-1].header  # without columns of text
                     self.line += text.count(b"\n", at, first)
                     if header is None or text[first:behind].rstrip(b"\r\n") != header.line.encode():
                         self._refuse_without(header, text[at:first])
@@ -98,10 +97,12 @@ class LdmsReader:
                     at = behind
                 self._refuse_without(header, text[at:])
                 if header is not None and at < len(text):
-                    block = self._block(header, text[at:])
-                    header = block.header
-                    yield block
+                    found.append(self._block(header, text[at:]))
+                    header = found[-1].header
                 self.line += text.count(b"\n", at)
+                if self.damaged > DAMAGED * (self.rows + self.damaged):
+                    raise InputError(f"{self._first_damage} (over {DAMAGED:.0%} of the lines are damaged)")
+                yield from found
 
     def _refuse_without(self, header: Header | None, text: bytes) -> None:
         """Raise InputError for rows that no header precedes."""
@@ -130,8 +131,6 @@ class LdmsReader:
         if rows is None:
             rows = self._undamaged(header, text)
         self.rows += rows.time_us.size
-        if self.damaged > DAMAGED * (self.rows + self.damaged):
-            raise InputError(f"{self._first_damage} (over {DAMAGED:.0%} of the lines are damaged)")
         values = {
             sampler: np.stack([rows.metrics[place] for place in places.values()]) for sampler, places in header.samplers.items()
         }
@@ -141,7 +140,11 @@ class LdmsReader:
         """Return the rows of a text of which some lines are damaged; count these."""
         lines, form = text.split(b"\n"), _form(header)
         numbers = [number for number, line in enumerate(lines) if line.strip() and form.fullmatch(line) and _is_text(line)]
-        rows, good = _parsed(header, b"".join(lines[number] + b"\n" for number in numbers))
+        try:
+            rows, good = _parsed(header, b"".join(lines[number] + b"\n" for number in numbers))
+        except ValueError:  # such as a cell of blanks: Arrow does not say in which line
+            numbers = [number for number in numbers if _is_row(header, lines[number])]
+            rows, good = _parsed(header, b"".join(lines[number] + b"\n" for number in numbers))
         kept = set(np.array(numbers, np.int64)[good].tolist())
         damaged = [number for number, line in enumerate(lines) if line.strip() and number not in kept]
         self.damaged += len(damaged)
@@ -245,6 +248,15 @@ def _is_text(line: bytes) -> bool:
     return True
 
 
+def _is_row(header: Header, line: bytes) -> bool:
+    """Tell whether Arrow reads a line alone."""
+    try:
+        _parsed(header, line + b"\n")
+    except ValueError:
+        return False
+    return True
+
+
 def _complaint(header: Header, line: bytes) -> str:
     """Return what is wrong with a line that is not a row."""
     text = line.decode("utf-8", "replace").strip("\n")
@@ -258,10 +270,11 @@ def _text_columns(header: Header, text: bytes) -> set[int]:
     """Return the metrics whose column holds only text in the first rows."""
     number = re.compile(_NUMBER.decode())
     lines = text.split(b"\n", _TRIED)[:_TRIED]
-    rows = [line.decode("utf-8", "replace").split(",") for line in lines]
+    cell_of_row = re.compile(rb"(?:^|(?<=,))" + _CELL + rb"(?=,|$)")
+    rows = [cell_of_row.findall(line.rstrip(b"\r")) for line in lines]
     wordy = set()
     for place in header.metrics:
-        cells = [row[place].strip() for row in rows if len(row) == len(header.columns)]
+        cells = [row[place].decode("utf-8", "replace").strip(' \t"') for row in rows if len(row) == len(header.columns)]
         filled = [cell for cell in cells if cell]
         if len(filled) > 1 and not any(number.fullmatch(cell) for cell in filled):
             wordy.add(place)

@@ -57,17 +57,20 @@ def counter_files(spec: str | Path) -> list[Path]:
 
 
 def header_beside(path: Path) -> str | None:
-    """Return the last line of the header file of ``path``, None without one.
+    """Return the last header line beside a file that has none of its own; None without one.
 
-    It is the header file of the same time, else the one without a time.
+    It is in the header file of the same time, else in the one without a time.
     """
+    with text_of(path) as text:
+        if is_header(text.readline().decode("utf-8", "replace")):
+            return None
     stem, _, stamp = path.name.removesuffix(".gz").rpartition(".")
     names = [f"{stem}.HEADER.{stamp}", f"{stem}.HEADER"] if stamp.isdecimal() else [f"{path.name.removesuffix('.gz')}.HEADER"]
     for file in map(path.with_name, names):
         if file.is_file():
             with text_of(file) as text:
                 lines = text.read(BLOCK).decode("utf-8", "replace").split("\n")
-            return next((line.strip() for line in reversed(lines) if line.strip()), None)
+            return next((line.strip() for line in reversed(lines) if is_header(line)), None)
     return None
 
 

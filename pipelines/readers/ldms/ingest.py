@@ -111,6 +111,7 @@ class Intake:
         """Read what is new in a file; raise BrokenFileError for a broken one."""
         try:
             scanned = scan(path, self._lengths)
+            beside = header_beside(path)
         except InputError as error:
             raise BrokenFileError(str(error)) from error
         self.report.unfinished += scanned.rest > 0
@@ -122,7 +123,7 @@ class Intake:
         reader = LdmsReader(
             path,
             sampler=self.sampler,
-            header=base.get("header") or header_beside(path),
+            header=base.get("header") or beside,
             start=scanned.known_length,
             stop=scanned.length,
             line=base.get("lines", 0),

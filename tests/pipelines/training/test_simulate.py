@@ -155,3 +155,11 @@ def test_nothing_of_a_job_that_had_not_ended_is_in_the_accounting_of_the_date(cl
     assert then.until_s <= date.until_s
     assert len(then_clean.jobs) == (record.end_s <= date.until_s).sum()
     assert set(then_clean.jobs["user"].cat.categories) == set(then_clean.jobs["user"])
+
+
+def test_a_trace_of_a_day_leaves_its_last_third_although_no_job_had_ended_by_a_midnight(clean: CleanTrace) -> None:
+    submit_s = 3_600 + 120 * np.arange(600)  # twenty hours from one o'clock on
+    jobs = clean.jobs.iloc[:600].reset_index(drop=True).assign(submit_s=submit_s, runtime_s=60)
+    date = choose_cutoff(replace(clean, jobs=jobs, origin_unix_s=1_700_006_400, timezone=None), submit_s + 60)
+    assert date.until_s == pytest.approx(submit_s[-1] - np.ptp(submit_s) / 3, abs=1)
+    assert "its last third is left" in date.note

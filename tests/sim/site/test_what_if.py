@@ -14,7 +14,7 @@ from sim.site.changes import Changed, change, site_change
 from sim.site.parity import Open, by_group
 from sim.site.replay import replay
 from sim.site.what_if import (
-    WEIGHED,
+    JUDGED_BY,
     Effect,
     Measured,
     Replays,
@@ -259,7 +259,7 @@ def test_what_is_sure_among_several_has_an_interval_that_excludes_0() -> None:
     effects = {}
     for name, ratio in (("far", 0.5), ("near", 0.97), ("sham", 1.0)):
         compared = _compared(Ratio(ratio + 0.03 * random.standard_normal((8, 1)), base.denominator), base, (base, base))
-        effects[name] = Effect(dict.fromkeys(WEIGHED, compared), [], 0)
+        effects[name] = Effect(dict.fromkeys(JUDGED_BY, compared), [], 0)
     for name, verdict in judged(effects).items():
         measure = effects[name].metrics["mean_wait_s"]
         assert measure.high is not None

@@ -8,7 +8,7 @@ from features.errors import InputError
 from sim.slurm.files import read_site
 from sim.slurm.lines import seconds
 from sim.slurm.site import UNLIMITED, Site
-from sim.slurm.unbuilt import changing, not_modelled
+from sim.slurm.unbuilt import not_modelled
 
 CONF = """\
 # a comment
@@ -209,12 +209,11 @@ def test_what_decides_and_is_not_modelled_is_warned_of_where_it_is_set() -> None
     nodes = "NodeName=n\nPartitionName=p Nodes=n LLN=YES\n"
     site = read_site({"slurm.conf": conf + nodes, **limits}, "site")
     assert sorted(site.warnings) == [
-        *("GrpTRESMins in qos.txt", "GrpTRESRunMins in accounts.dump", "PriorityFlags=NO_FAIR_TREE"),
+        *("GrpTRESMins in qos.txt", "GrpTRESRunMins in accounts.dump", "LLN=YES of p", "PriorityFlags=NO_FAIR_TREE"),
         *("SchedulerParameters bf_max_job_part", "SchedulerParameters partition_job_depth"),
         *("a limit of nodes, as a node counts for each of its jobs,", "completewait=32", "preemptexempttime=10"),
         *("selecttype=select/serial", "selecttypeparameters=CR_CPU,CR_LLN"),
     ]
-    assert changing(site) == ["Not modelled: lln: jobs take the nodes that they fill best in replays."]
     assert read_site({"slurm.conf": idle}, "site").warnings == ()
 
 

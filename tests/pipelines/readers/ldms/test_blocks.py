@@ -230,3 +230,29 @@ def test_the_header_may_lie_beside_the_file(tmp_path: Path, header: str) -> None
     assert counter_files(tmp_path) == [data]
     (reader,), rows = read(data, None)
     assert (reader.header, rows) == (f"{HEAD},a,b", [(1_000_000, "n", (5.0, 6.0))])
+
+
+def rows_at(*seconds: int, cells: str = "1,0,5,6") -> list[str]:
+    return [f"{second},0,n,{cells}" for second in seconds]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows", "damaged", "text"),
+    [
+        pytest.param([*rows_at(*range(1, 300)), "300,0,n,1,0,  ,6"], 299, 1, set(), id="a cell of blanks"),
+        pytest.param([*rows_at(*range(1, 300), cells='1,0,"5",6'), "torn"], 299, 1, set(), id="quoted numbers"),
+        pytest.param(rows_at(*range(1, 300), cells='1,0,"x,y",6'), 299, 0, {"a"}, id="text with commas"),
+        pytest.param(
+            [*rows_at(*range(1, 20)), "torn", f"{HEAD},a,b", *rows_at(*range(20, 900))], 899, 1, set(), id="a header after it"
+        ),
+    ],
+)
+def test_a_damaged_line_costs_no_other_line(tmp_path: Path, lines: list[str], rows: int, damaged: int, text: set[str]) -> None:
+    (reader,), found = read(written(tmp_path, f"{HEAD},a,b", *lines))
+    assert (len(found), reader.damaged, reader.text) == (rows, damaged, text)
+
+
+def test_a_header_file_that_holds_no_header_leaves_other_files_alone(tmp_path: Path) -> None:
+    data = written(tmp_path, f"{HEAD},a,b", "1,0,n,1,0,5,6", name="sysclassib.1507711419")
+    (tmp_path / "sysclassib.HEADER").write_bytes(b"\x1f\x8b rubbish")
+    assert len(read(data, None)[1]) == 1
