@@ -14,7 +14,7 @@ from pipelines.studies.questions import Protocol
 @options(Protocol)
 @json_option
 def evaluate(protocol: Protocol, as_json: bool) -> None:
-    """Judge runtime predictions for TRACE: overall, by user experience and over time.
+    """Judge runtime predictions for TRACE, overall and by user experience.
 
     TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 %
     intervals come from leaving out weeks; differences to the baseline are paired. By default all predictors are judged,

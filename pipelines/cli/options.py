@@ -39,7 +39,7 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a line on standard output, and nothing else there."
 )
 report_option = click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page with tables and figures to this HTML file."
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page to this HTML file."
 )
 system_option = click.option(
     "--system", "name", required=True, help="The monitored system under whose name counters, control runs and models are stored."

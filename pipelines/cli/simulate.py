@@ -21,7 +21,7 @@ from sim.settings import Campaign
 @click.option(
     "--schedule-out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write all schedules, job by job, to this file: .parquet, .csv, or one schedule as .swf.",
+    help="Write all schedules, job by job, to this Parquet file.",
 )
 @json_option
 def simulate(campaign: Campaign, schedule_out: Path | None, as_json: bool) -> None:

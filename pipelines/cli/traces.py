@@ -60,7 +60,7 @@ def inspect(settings: TraceSettings) -> None:
 def fetch(name: str) -> None:
     """Download the trace NAME from its address in the catalogue, and check it.
 
-    If its checksum is unknown, the first download's is recorded, and later downloads are checked against it.
+    If the catalogue states no checksum, the download is not checked, and its checksum is printed.
     """
     from pipelines.lake.places import archive
     from pipelines.readers.catalogue import load_catalogue

@@ -245,4 +245,4 @@ def pooled(trace: str) -> str:
     entry = load_catalogue().get(trace)
     if entry is None or not (entry.machine or entry.format == "slurm" or (entry.place and is_accounting(entry.path))):
         return ""
-    return "Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits."
+    return "These are the same jobs on one pool of processors, without the site's partitions, priorities and limits."

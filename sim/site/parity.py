@@ -40,11 +40,11 @@ NOISE_S = 30
 """Seconds outside the range over phases that need no explanation: a backfill cycle earlier or later."""
 _PHASES, _NODES, _LICENSES = "phases of Slurm's clocks", "nodes that were not there", "licenses that others hold"
 _HELD, _BY_HAND = "holds and releases", "priorities and holds by hand, or limits"
-_QUEUES = "squeue every minute: Priority, nice, Reason"
+_QUEUES = "squeue every minute (Priority, nice, Reason), to look at yourself"
 EXPORTS = {
     _PHASES: "slurmctld.log, for --log",
     _NODES: "events.txt and reservations.txt of this time",
-    _LICENSES: "scontrol show licenses every minute",
+    _LICENSES: "scontrol show licenses every minute, to look at yourself",
     **{_HELD: _QUEUES, _BY_HAND: _QUEUES},
 }
 """What accounting does not tell and may have moved jobs, and the export that would."""

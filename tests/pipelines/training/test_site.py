@@ -61,7 +61,7 @@ def test_a_night_sees_of_the_record_what_accounting_held_then(place: Path) -> No
 def test_a_pool_below_slurm_accounting_is_called_one_with_and_without_a_machine(place: Path) -> None:
     more = f'[traces.bare]\nplace = "{GOLDEN}/tiers-A.txt"\n[traces.made]\nformat = "generated"\n'
     (place / "queuecast.toml").write_text(CATALOGUE + more)
-    assert pooled("tiers").startswith("Below: the same jobs on one pool of processors")
+    assert pooled("tiers").startswith("These are the same jobs on one pool of processors")
     assert pooled("bare") == pooled("tiers")
     assert pooled("made") == pooled("nowhere") == ""
 
