@@ -84,11 +84,11 @@ class LdmsReader:
                     raise InputError(f"{self.path}: has become shorter while it was read")
                 left -= len(text)
 
-                at, found = 0, list[Block]()
+                at, complete = 0, list[Block]()
                 for first, behind in _header_lines(text):
                     if header is not None and at < first:
-                        found.append(self._block(header, text[at:first]))
-                        header = found[-1].header  # without columns of text
+                        complete.append(self._block(header, text[at:first]))
+                        header = complete[-1].header  # without columns of text
                     self.line += text.count(b"\n", at, first)
                     if header is None or text[first:behind].rstrip(b"\r\n") != header.line.encode():
                         self._refuse_without(header, text[at:first])
@@ -97,12 +97,12 @@ class LdmsReader:
                     at = behind
                 self._refuse_without(header, text[at:])
                 if header is not None and at < len(text):
-                    found.append(self._block(header, text[at:]))
-                    header = found[-1].header
+                    complete.append(self._block(header, text[at:]))
+                    header = complete[-1].header
                 self.line += text.count(b"\n", at)
                 if self.damaged > DAMAGED * (self.rows + self.damaged):
                     raise InputError(f"{self._first_damage} (over {DAMAGED:.0%} of the lines are damaged)")
-                yield from found
+                yield from complete
 
     def _refuse_without(self, header: Header | None, text: bytes) -> None:
         """Raise InputError for rows that no header precedes."""

@@ -248,8 +248,8 @@ def rows_at(*seconds: int, cells: str = "1,0,5,6") -> list[str]:
     ],
 )
 def test_a_damaged_line_costs_no_other_line(tmp_path: Path, lines: list[str], rows: int, damaged: int, text: set[str]) -> None:
-    (reader,), found = read(written(tmp_path, f"{HEAD},a,b", *lines))
-    assert (len(found), reader.damaged, reader.text) == (rows, damaged, text)
+    (reader,), kept = read(written(tmp_path, f"{HEAD},a,b", *lines))
+    assert (len(kept), reader.damaged, reader.text) == (rows, damaged, text)
 
 
 def test_a_header_file_that_holds_no_header_leaves_other_files_alone(tmp_path: Path) -> None:
