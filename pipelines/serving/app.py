@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
 from features.errors import one_line
@@ -68,9 +68,12 @@ class Service:
         """Answer when a job that is submitted to a queue will start."""
         return await self._answered(self._start(question))
 
-    async def _answered(self, answering: Coroutine[None, None, dict[str, Any]]) -> JSONResponse:
+    async def _answered(self, answering: Coroutine[None, None, tuple[dict[str, Any], dict[str, Any]]]) -> JSONResponse:
+        """Return an answer; its entry goes to the log once the answer is sent, as a disk may be slow."""
         try:
-            return JSONResponse(await answering)
+            answer, entry = await answering
+            logging = None if self.log is None else BackgroundTask(self.log.put, entry)
+            return JSONResponse(answer, background=logging)
         except Unanswerable:
             raise
         except Exception as error:  # its text may name users, and FastAPI would print it
@@ -78,14 +81,13 @@ class Service:
             print(f"{why} ({Path(last.filename).name}:{last.lineno})", file=sys.stderr, flush=True)
             return JSONResponse({"error": why}, 500)
 
-    async def _answer(self, question: Question) -> dict[str, Any]:
+    async def _answer(self, question: Question) -> tuple[dict[str, Any], dict[str, Any]]:
         loaded, now_s = self._loaded(question.model or "", Loaded), self.clock()
         answer, stored = loaded.answer(question, now_s)
-        if self.log is not None:
-            await run_in_threadpool(self.log.put, loaded.entry(question, stored, answer, now_s))
-        return {**answer, **loaded.head(now_s, self.stale_after_s)}
+        entry = loaded.entry(question, stored, answer, now_s)
+        return {**answer, **loaded.head(now_s, self.stale_after_s)}, entry
 
-    async def _start(self, question: StartQuestion) -> dict[str, Any]:
+    async def _start(self, question: StartQuestion) -> tuple[dict[str, Any], dict[str, Any]]:
         loaded, now_s = self._loaded(question.model or "", LoadedStarts), self.clock()
         clock_s = loaded.clock_s(question, now_s)
         queue = queue_of(question, clock_s)
@@ -94,9 +96,8 @@ class Service:
         if isinstance(runtimes, Loaded) and runtimes.predictor.method.levels:
             queue = queue._replace(jobs=await predicted(runtimes, queue.users, queue.jobs))
         answer = loaded.answer(question, queue, clock_s)
-        if self.log is not None:
-            await run_in_threadpool(self.log.put, loaded.entry(question, answer, queue.jobs, now_s))
-        return {**answer, **loaded.head(now_s, self.stale_after_s)}
+        entry = loaded.entry(question, answer, queue.jobs, now_s)
+        return {**answer, **loaded.head(now_s, self.stale_after_s)}, entry
 
     def _loaded(self, name: str, kind: type[V]) -> V:
         """Return the loaded version of the model ``name``, or of the only one of its kind."""

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Set
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from time import time
 from typing import Any
 
@@ -39,6 +40,7 @@ class AskedLog:
         """Raise InputError if nothing can be written there."""
         self._directory = directory
         self._state: dict[str, Any] = {"written": 0, "dropped": 0}
+        self._lock = Lock()
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._file(time()).touch()
@@ -46,15 +48,16 @@ class AskedLog:
             raise InputError(f"--log {directory}: {error.strerror}") from error
 
     def put(self, entry: Mapping[str, Any]) -> None:
-        """Append an answer with its Unix time ``asked_s``."""
-        try:
-            with self._file(entry["asked_s"]).open("ab") as file:
-                file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
-            self._state["written"] += 1
-            self._state.pop("problem", None)
-        except (OSError, InputError) as error:
-            self._state["dropped"] += 1
-            self._state["problem"] = one_line(f"{self._directory}: {getattr(error, 'strerror', None) or error}", 200)
+        """Append an answer with its Unix time ``asked_s``; any thread may."""
+        with self._lock:
+            try:
+                with self._file(entry["asked_s"]).open("ab") as file:
+                    file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+                self._state["written"] += 1
+                self._state.pop("problem", None)
+            except (OSError, InputError) as error:
+                self._state["dropped"] += 1
+                self._state["problem"] = one_line(f"{self._directory}: {getattr(error, 'strerror', None) or error}", 200)
 
     def state(self) -> dict[str, Any]:
         """Return the numbers of answers that were written and that were not, and the last problem."""
